@@ -1,0 +1,64 @@
+// A latch: engages when its rule's `enter` has been met for long enough, releases when `leave` has,
+// and stays as it is between the two. Judged on samples, never on the passing of ticks: a stale or
+// absent sample decides nothing. After a plan it waits for its moves to end and for two newer
+// samples. Pure: the same state, rule and snapshot give the same next state. One thread at a time
+// per state.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "policies/explain/record.hpp"
+#include "policies/rule/rule.hpp"
+#include "policies/vocabulary/snapshot.hpp"
+
+namespace terrane::policies {
+
+// How long the terms of one condition, and their combination, have been true, by sample times.
+struct condition_state {
+  std::array<std::int64_t, max_terms> term_since_ms;
+  std::int64_t since_ms = reading::never;
+  condition_state() { term_since_ms.fill(reading::never); }
+};
+
+enum class latch_phase { idle, engaged };
+
+struct latch_state {
+  latch_phase phase = latch_phase::idle;
+  bool stale = false;  // the last judgement lacked a fresh sample
+  condition_state enter;
+  condition_state leave;
+  std::int64_t changed_ms = reading::never;        // when the phase last changed
+  std::int64_t planned_ms = reading::never;        // when its policy last planned for this object
+  std::uint32_t unfinished_moves = 0;              // of its last plan
+  std::int64_t settled_after_ms = reading::never;  // the last of them ended then
+  std::int64_t newest_sample_ms = reading::never;  // newest that was counted after that
+  int newer_samples = 2;                           // counted after that; two settle it
+  std::int64_t retry_ms = reading::never;  // a plan that achieved nothing is not tried before this
+  std::int32_t futile_plans = 0;           // in a row
+
+  bool settling() const { return unfinished_moves > 0 || newer_samples < 2; }
+};
+
+enum class latch_signal {
+  none,
+  entered,  // engaged now: plan
+  again,    // engaged for a while, settled, and `enter` is met: plan more
+  left,     // released now: undo
+};
+
+// Moves the latch on by one snapshot.
+latch_signal step(latch_state& latch, const rule& r, const object_ref& object);
+
+// A plan was made from the signal: `moves` are under way. With none the plan was futile and the
+// next attempt waits, longer each time.
+void planned(latch_state& latch, std::int64_t now_ms, std::uint32_t moves);
+// One of its moves ended.
+void move_ended(latch_state& latch, std::int64_t completed_ms);
+
+// The terms of a condition as they are now, for a record.
+std::vector<condition_value> describe(const condition& c, const condition_state& state,
+                                      const object_ref& object);
+
+}  // namespace terrane::policies

@@ -1,0 +1,65 @@
+// An immutable set of policies, built whole from files or not at all. A caller keeps the old set
+// when building a new one fails. Sets are shared by pointer; reading one is safe from any thread.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+#include "policies/diagnostic.hpp"
+#include "policies/rule/rule.hpp"
+
+namespace terrane::policies {
+
+// One policy file's name (as shown in messages) and text. The language follows the name's ending:
+// .yaml or .yml, or .lua.
+struct policy_source {
+  std::string name;
+  std::string text;
+};
+
+// The largest policy file that is read, in bytes.
+inline constexpr std::size_t max_policy_file_bytes = 256 * 1024;
+
+class policy_set;
+using policy_set_ptr = std::shared_ptr<const policy_set>;
+
+class policy_set {
+ public:
+  // Every fault of every file; at least one is an error.
+  template <class T>
+  using load_result = tl::expected<T, std::vector<diagnostic>>;
+
+  // Reads the given files, and of a directory every *.yaml, *.yml and *.lua in name order (not
+  // deeper).
+  static load_result<policy_set_ptr> load(const std::vector<std::filesystem::path>& paths);
+  // The same from texts at hand; touches no file.
+  static load_result<policy_set_ptr> from_sources(std::vector<policy_source> sources);
+  // A set without policies.
+  static policy_set_ptr empty();
+
+  // In the order in which they are asked: priority first, then file and place in the file.
+  const std::vector<rule>& rules() const { return rules_; }
+  // Null when there is none of that name.
+  const rule* find(const std::string& name) const;
+  // Lint that does not stop a set from being used.
+  const std::vector<diagnostic>& warnings() const { return warnings_; }
+  // 16 hex digits that name the sources; equal sources have equal revisions.
+  const std::string& revision() const { return revision_; }
+
+ private:
+  policy_set() = default;
+
+  std::vector<rule> rules_;
+  std::vector<diagnostic> warnings_;
+  std::string revision_;
+};
+
+// All errors and warnings of these paths, in file order; empty when they are clean. Never throws.
+std::vector<diagnostic> lint(const std::vector<std::filesystem::path>& paths);
+
+}  // namespace terrane::policies

@@ -1,0 +1,93 @@
+// The single internal form of a policy. YAML and Lua both compile to it, so lint, planning,
+// explaining and tests know only this. Detectors (`enter`, `leave`) are data; only a Lua plan is
+// code, and it is named here by its source text, not held. Immutable once loaded; any thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "policies/vocabulary/plan.hpp"
+#include "policies/vocabulary/table.hpp"
+
+namespace terrane::policies {
+
+enum class rule_mode { enforce, shadow };
+enum class comparison { above, below };
+enum class combination { all_of, any_of };
+
+// At most this many comparisons in one condition.
+inline constexpr std::size_t max_terms = 8;
+
+// One comparison of a metric with a limit, met once it has been true for `held_ms`.
+struct term {
+  metric_id metric{};
+  comparison compare = comparison::above;
+  double limit = 0;
+  std::int64_t held_ms = 0;
+  source_location where;
+};
+
+// Met once the combination of its terms has been true for `held_ms`.
+struct condition {
+  combination how = combination::all_of;
+  std::vector<term> terms;
+  std::int64_t held_ms = 0;
+  source_location where;
+};
+
+struct target_choice {
+  target_kind kind = target_kind::cpu;
+  std::string device;  // when kind is device
+};
+
+// What a YAML policy does, complete as data.
+struct declarative_action {
+  verb action = verb::move;            // move, spill, fetch
+  selection what = selection::layers;  // of a move
+  std::string pattern;                 // when what is pattern
+  ordering order = ordering::top_down;
+  extent until = extent::all;
+  std::uint64_t until_bytes = 0;  // when until is bytes
+  std::vector<target_choice> to;  // tried in this order for each candidate
+  std::uint64_t keep_tokens = 0;  // of a spill
+};
+
+// A Lua policy's plan and undo, by the text that defines them. The text is loaded again into a
+// fresh sandbox for every plan that fires.
+struct lua_action {
+  std::shared_ptr<const std::string> source;
+  bool has_undo = false;
+};
+
+// What happens when the latch releases.
+enum class undo_kind {
+  none,     // what was moved stays, and this policy no longer holds it
+  restore,  // what this policy moved goes home
+  script,   // the Lua policy's undo decides
+};
+
+// At most `bytes` planned in any `per_ms`; 0 bytes: no limit.
+struct rate_limit {
+  std::uint64_t bytes = 0;
+  std::int64_t per_ms = 0;
+};
+
+struct rule {
+  std::string name;
+  source_location where;
+  rule_mode mode = rule_mode::enforce;
+  scope for_each = scope::gpu;
+  int priority = 50;  // 0 to 100; higher is asked first
+  condition enter;
+  condition leave;
+  std::int64_t cooldown_ms = 0;     // at least this long between two plans for the same object
+  std::int64_t min_stay_ms = 5000;  // parts that arrived less than this ago are left alone
+  rate_limit limit;
+  std::variant<declarative_action, lua_action> action;
+  undo_kind undo = undo_kind::none;
+};
+
+}  // namespace terrane::policies

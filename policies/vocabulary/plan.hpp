@@ -1,0 +1,48 @@
+// What the policies ask for: a list of concrete moves, each with who asked, why, and the line of
+// the policy file that says so. A plan only says what to do; the daemon carries it out and reports
+// each move's end in a later snapshot under the same id. Plain values; any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "policies/vocabulary/snapshot.hpp"
+
+namespace terrane::policies {
+
+// Where in a policy file something stands. Lines and columns count from 1; 0 is unknown.
+struct source_location {
+  std::string file;
+  int line = 0;
+  int column = 0;
+};
+
+// "file:line:column", leaving out what is unknown.
+std::string to_string(const source_location& where);
+
+enum class verb { move, spill, fetch, restore, decline };
+
+struct planned_move {
+  std::uint64_t id = 0;        // unique for the life of a pipeline_state; never 0
+  std::uint64_t decision = 0;  // the decision_record that explains it
+  verb action = verb::move;    // move (a part), spill or fetch (a session's KV)
+  subject_kind kind = subject_kind::part;
+  std::string subject;            // part name or session id
+  std::string from;               // device; for KV the one that holds most of what moves
+  std::string to;                 // device; for fetch empty means "beside the parts that use it"
+  std::uint64_t bytes = 0;        // what the plan counted: weights and KV that travel
+  std::uint64_t keep_tokens = 0;  // spill: the newest tokens whose KV stays where it is
+  std::string reason;
+  std::string policy;
+  source_location where;
+};
+
+struct plan {
+  std::uint64_t snapshot_sequence = 0;
+  std::vector<planned_move> moves;  // to be carried out, in this order
+  std::vector<planned_move>
+      shadow;  // what policies in shadow mode would have done; never act on it
+};
+
+}  // namespace terrane::policies

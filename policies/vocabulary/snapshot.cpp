@@ -1,0 +1,43 @@
+#include "policies/vocabulary/snapshot.hpp"
+
+#include <algorithm>
+
+#include "policies/diagnostic.hpp"
+#include "policies/vocabulary/plan.hpp"
+
+namespace terrane::policies {
+
+const device_state* find_device(const snapshot& s, const std::string& name) {
+  const auto at = std::ranges::find(s.devices, name, &device_state::name);
+  return at == s.devices.end() ? nullptr : &*at;
+}
+
+const part_state* find_part(const snapshot& s, const std::string& name) {
+  const auto at = std::ranges::find(s.parts, name, &part_state::name);
+  return at == s.parts.end() ? nullptr : &*at;
+}
+
+const session_state* find_session(const snapshot& s, const std::string& id) {
+  const auto at = std::ranges::find(s.sessions, id, &session_state::id);
+  return at == s.sessions.end() ? nullptr : &*at;
+}
+
+const device_state* find_cpu(const snapshot& s) {
+  const auto at = std::ranges::find(s.devices, device_kind::cpu, &device_state::kind);
+  return at == s.devices.end() ? nullptr : &*at;
+}
+
+std::string to_string(const source_location& where) {
+  std::string text = where.file;
+  if (where.line > 0) text += ':' + std::to_string(where.line);
+  if (where.line > 0 && where.column > 0) text += ':' + std::to_string(where.column);
+  return text;
+}
+
+std::string to_string(const diagnostic& d) {
+  const std::string level = d.level == severity::error ? "error: " : "warning: ";
+  const std::string where = to_string(d.where);
+  return (where.empty() ? "" : where + ": ") + level + d.message;
+}
+
+}  // namespace terrane::policies

@@ -1,0 +1,127 @@
+// What the policies look at: one moment of the machine, taken by the daemon and never changed
+// after. Everything a decision may depend on is in here, the time included, so that the same
+// snapshot, state and policies always give the same decision. The daemon builds and owns a
+// snapshot; policies only read it during the call that receives it and keep no reference. Plain
+// values; any thread.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace terrane::policies {
+
+// A sample older than this many of its source's periods is stale and decides nothing.
+inline constexpr int stale_periods = 3;
+
+// One measured value and when it was measured. Absent when no source offers it on this machine.
+struct reading {
+  static constexpr std::int64_t never = std::numeric_limits<std::int64_t>::min();
+
+  double value = 0;
+  std::int64_t sampled_ms = never;  // on the snapshot's clock
+  std::int32_t period_ms = 1000;    // how often its source samples
+
+  bool present() const { return sampled_ms != never; }
+  bool stale(std::int64_t now_ms) const {
+    return present() && now_ms - sampled_ms > std::int64_t{stale_periods} * period_ms;
+  }
+};
+
+enum class device_kind { cpu, gpu, other };
+
+// A device that may hold parts. Its memory is called `vram` whatever it is made of: for the CPU it
+// is the host memory that Terrane may use.
+struct device_state {
+  std::string name;  // stable: "cpu", "vulkan:<uuid>", "cuda:<uuid>"
+  device_kind kind = device_kind::other;
+  reading vram_total;     // bytes
+  reading vram_used;      // bytes, by everyone
+  reading vram_free;      // bytes an allocation could get now; when absent, total - used
+  reading vram_reserved;  // bytes of the free ones that must stay free; absent means none
+  reading vram_ours;      // bytes of the used ones that belong to this daemon
+  reading temp_c;         // degrees Celsius
+};
+
+struct host_state {
+  reading memory_total;         // bytes
+  reading memory_available;     // bytes
+  reading pressure_some_avg10;  // percent of time, /proc/pressure/memory
+};
+
+enum class part_kind { embedding, attention, feed_forward, head };
+
+// A named part of the model: the unit of placement.
+struct part_state {
+  std::string name;  // "embed", "layer.12.attn", "layer.12.ffn", "head"
+  part_kind kind = part_kind::feed_forward;
+  int layer = -1;      // -1 for the embedding and the head
+  std::string device;  // where it is now
+  std::uint64_t weight_bytes = 0;
+  std::uint64_t kv_bytes = 0;  // of its KV cache that lives on `device` and would move with it
+  bool movable = true;         // the engine can move this part at all
+  bool pinned = false;         // the administrator wants it to stay
+  std::int64_t moved_ms = reading::never;  // when it last arrived by a move; never: since loading
+};
+
+// Bytes of one session's KV cache on one device.
+struct kv_residency {
+  std::string device;
+  std::uint64_t bytes = 0;
+};
+
+struct session_state {
+  std::string id;
+  std::uint64_t context_tokens = 0;
+  double idle_s = 0;  // since its last token or request
+  std::vector<kv_residency> kv;
+  std::string home;  // where its KV belongs: a device, or empty for "beside the parts that use it"
+};
+
+enum class subject_kind { part, session_kv };
+
+// A move that the engine is making. `id` is the planned_move's, or 0 when a person asked for it.
+struct move_in_progress {
+  std::uint64_t id = 0;
+  subject_kind kind = subject_kind::part;
+  std::string subject;  // part name or session id
+  std::string from;
+  std::string to;
+  std::uint64_t bytes = 0;
+};
+
+enum class move_outcome { done, failed, cancelled };
+
+// A move that ended. The daemon lists each in at least one snapshot that is evaluated; listing it
+// in several does no harm.
+struct completed_move {
+  std::uint64_t id = 0;
+  subject_kind kind = subject_kind::part;
+  std::string subject;
+  std::string from;
+  std::string to;
+  std::int64_t completed_ms = 0;
+  move_outcome outcome = move_outcome::done;
+  std::string message;  // why it failed or was cancelled
+};
+
+struct snapshot {
+  std::uint64_t sequence = 0;  // rises with every snapshot
+  std::int64_t time_ms = 0;    // a clock that never goes back; every other time here is on it
+  host_state host;
+  std::vector<device_state> devices;
+  std::vector<part_state> parts;
+  std::vector<session_state> sessions;
+  std::vector<move_in_progress> moving;
+  std::vector<completed_move> completed;
+};
+
+// The device, part or session of that name; null when there is none.
+const device_state* find_device(const snapshot& s, const std::string& name);
+const part_state* find_part(const snapshot& s, const std::string& name);
+const session_state* find_session(const snapshot& s, const std::string& id);
+// The CPU's device; null when the machine offers none.
+const device_state* find_cpu(const snapshot& s);
+
+}  // namespace terrane::policies
