@@ -1,0 +1,55 @@
+// The named errors of io.terrane.Control, one function each: the numbers go in, the error with a
+// sentence for people comes out. The daemon uses these to refuse a call (`answer::fail`), and adds
+// no names of its own. Plain functions; any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ipc/control/types.hpp"
+#include "ipc/varlink/reply.hpp"
+
+namespace terrane::ipc {
+
+using refusal = varlink::named_error;
+
+namespace refuse {
+
+// `method` is the member's name, or what was asked for in words.
+refusal not_permitted(std::string_view method, access_level needed);
+refusal not_your_session(std::int64_t session);
+refusal not_ready(daemon_state state, std::string_view why);
+refusal shutting_down();
+refusal too_many_connections(std::int64_t limit);
+refusal too_slow(std::string_view what);
+refusal busy(std::string_view why);
+refusal cancelled(std::string_view what);
+refusal stale_revision(std::int64_t given, std::int64_t current);
+refusal no_room(std::string_view device, std::int64_t needed_bytes, std::int64_t free_bytes);
+// `known` may be empty; the nearest name in it is suggested.
+refusal unknown_part(std::string_view part, const std::vector<std::string>& known);
+refusal unknown_device(std::string_view device, const std::vector<std::string>& known);
+// A device that was refused or lost, and why.
+refusal device_unusable(std::string_view device, std::string_view why);
+refusal unknown_session(std::int64_t session);
+refusal unknown_move(std::int64_t move);
+// The ids that are still kept; `newest` 0 when there was no decision yet.
+refusal unknown_decision(std::int64_t id, std::int64_t oldest, std::int64_t newest);
+refusal context_exceeded(std::int64_t prompt_tokens, std::int64_t context_tokens);
+refusal chat_unsupported(std::string_view why);
+refusal not_finite(std::string_view part);
+refusal policy_invalid(const std::vector<diagnostic>& diagnostics);
+// Whatever has no name of its own: what failed, where, why, what to do.
+refusal failed(std::string_view message);
+// A parameter whose type is right and whose value is not (org.varlink.service.InvalidParameter).
+refusal invalid_parameter(std::string_view parameter, std::string_view why);
+
+}  // namespace refuse
+
+// The level of access that a group gives: "terrane" to operate, "terrane-admin" to administer;
+// empty for observe, which everybody has.
+std::string_view group_of(access_level level);
+
+}  // namespace terrane::ipc
