@@ -11,16 +11,16 @@
 namespace terrane {
 
 enum class error_code {
-  invalid_input,   // the caller's data is wrong: a file, a prompt, a name
-  unsupported,     // well formed, but not something this build or device can do
-  not_found,       // no such file, device, part or session
-  no_room,         // a budget or an allocation does not suffice; the message has the numbers
-  conflict,        // the state does not allow it now (a move in progress, a stale revision)
-  cancelled,       // given up on request
-  device_fault,    // a device failed or is lost
-  contract,        // a device does not compute what the numeric contract says
-  not_finite,      // logits or activations are not finite
-  io,              // the operating system refused
+  invalid_input,  // the caller's data is wrong: a file, a prompt, a name
+  unsupported,    // well formed, but not something this build or device can do
+  not_found,      // no such file, device, part or session
+  no_room,        // a budget or an allocation does not suffice; the message has the numbers
+  conflict,       // the state does not allow it now (a move in progress, a stale revision)
+  cancelled,      // given up on request
+  device_fault,   // a device failed or is lost
+  contract,       // a device does not compute what the numeric contract says
+  not_finite,     // logits or activations are not finite
+  io,             // the operating system refused
 };
 
 // The name of a code as it appears in logs and over the control protocol.

@@ -1,0 +1,137 @@
+// What the engine asks of a device: memory, compiled kernels, recorded command lists, copies.
+//
+// One implementation per kind (cpu/, vulkan/, later cuda/). The engine owns devices; a device
+// outlives all memory, kernels and command lists made from it. Addresses are 64-bit and go to
+// kernels as they are.
+//
+// Threads: the step loop records, submits and waits from one thread at a time. allocate(),
+// compile(), write(), read() and the counters may be called from any thread meanwhile (a move
+// prepares while the step loop runs).
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/lang/program.hpp"
+#include "kernels/result.hpp"
+
+namespace terrane::engine {
+
+enum class device_kind { cpu, vulkan, cuda };
+const char* to_string(device_kind kind);
+
+// Who a byte on a device belongs to. Every allocation has one.
+enum class memory_use : std::uint8_t { weights, kv, scratch, staging };
+inline constexpr std::size_t memory_use_count = 4;
+const char* to_string(memory_use use);
+
+struct device_info {
+  std::string name;  // stable: "cpu", "vulkan:UUID"
+  device_kind kind = device_kind::cpu;
+  std::string description;  // the maker's name and the driver, for people
+  std::string driver;       // identity of driver and version, for code caches and self-test results
+  std::uint64_t memory_bytes = 0;  // what the device has in all
+  bool host_memory = false;        // its memory is the host's (CPU, software or integrated GPU)
+};
+
+// Bytes on a device, given back when destroyed. `host()` is where this process may read and write
+// them directly, or null. Aligned to 256 bytes at least.
+class device_memory {
+ public:
+  virtual ~device_memory() = default;
+  device_memory(const device_memory&) = delete;
+  device_memory& operator=(const device_memory&) = delete;
+  std::uint64_t address() const { return address_; }
+  std::size_t bytes() const { return bytes_; }
+  std::byte* host() const { return host_; }
+
+ protected:
+  device_memory(std::uint64_t address, std::size_t bytes, std::byte* host)
+      : address_(address), bytes_(bytes), host_(host) {}
+
+ private:
+  std::uint64_t address_;
+  std::size_t bytes_;
+  std::byte* host_;
+};
+
+// A kernel program compiled for one device.
+class device_kernel {
+ public:
+  virtual ~device_kernel() = default;
+};
+
+// One phase: a kernel over a grid of workgroups. It sees the memory written by the phases before
+// it.
+struct dispatch {
+  const device_kernel* kernel = nullptr;
+  std::uint32_t groups_x = 1;
+  std::uint32_t groups_y = 1;
+  std::array<std::uint64_t, kernels::max_arguments> arguments{};
+};
+
+// Phases recorded once and submitted often. What changes between steps lies in device memory.
+class command_list {
+ public:
+  virtual ~command_list() = default;
+  std::uint32_t launches = 0;  // dispatches in it
+};
+
+class device {
+ public:
+  virtual ~device() = default;
+  const device_info& info() const { return info_; }
+
+  // Fails with no_room, naming the numbers, when the budget or the device does not suffice.
+  result<std::unique_ptr<device_memory>> allocate(std::size_t bytes, memory_use use);
+
+  // Compiled code is cached by the program's text, in memory and, where the device has a cache
+  // folder, on disk. The kernel lives as long as the device.
+  virtual result<const device_kernel*> compile(const kernels::program& p) = 0;
+
+  virtual result<std::unique_ptr<command_list>> record(std::span<const dispatch> phases) = 0;
+  virtual result<void> submit(command_list& list) = 0;  // returns at once; lists run in order
+  virtual result<void> wait() = 0;                      // until all that was submitted has ended
+
+  // Copies between this process and memory of the device, complete on return. The caller keeps
+  // apart what a running command list touches.
+  virtual result<void> write(device_memory& to, std::size_t offset,
+                             std::span<const std::byte> from) = 0;
+  virtual result<void> read(const device_memory& from, std::size_t offset,
+                            std::span<std::byte> to) = 0;
+
+  // Bytes held by a use, and by all; the limit on all (0: only the device's own).
+  std::uint64_t used_bytes(memory_use use) const {
+    return used_[static_cast<std::size_t>(use)].load();
+  }
+  std::uint64_t used_bytes() const;
+  std::uint64_t budget_bytes() const { return budget_bytes_.load(); }
+  void set_budget_bytes(std::uint64_t bytes) { budget_bytes_.store(bytes); }
+  // What the device has in use by everybody, as its driver says; 0 where it does not say.
+  virtual std::uint64_t driver_used_bytes() const { return 0; }
+
+  std::uint64_t launches() const { return launches_.load(); }
+
+ protected:
+  explicit device(device_info info) : info_(std::move(info)) {}
+  virtual result<std::unique_ptr<device_memory>> allocate_memory(std::size_t bytes) = 0;
+  void count_launches(std::uint32_t n) { launches_ += n; }
+
+  device_info info_;
+
+ private:
+  class accounted_memory;
+  std::mutex admission_;
+  std::array<std::atomic<std::uint64_t>, memory_use_count> used_{};
+  std::atomic<std::uint64_t> budget_bytes_{0};
+  std::atomic<std::uint64_t> launches_{0};
+};
+
+}  // namespace terrane::engine
