@@ -1,0 +1,238 @@
+#include "engine/sampling/sampler.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "engine/sampling/contract_exp.hpp"
+
+namespace terrane::engine {
+namespace {
+
+// splitmix64's finaliser (Steele, Lea, Flood 2014).
+std::uint64_t mix(std::uint64_t z) {
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
+  return z ^ (z >> 31);
+}
+
+// Uniform in [0, 1), a multiple of 2^-53, from the seed and the position alone.
+double uniform(std::uint64_t seed, std::uint64_t position) {
+  constexpr std::uint64_t golden = 0x9E3779B97F4A7C15U;
+  const std::uint64_t bits = mix(mix(seed + golden) + (position + 1) * golden);
+  return static_cast<double>(bits >> 11) * 0x1p-53;
+}
+
+tl::unexpected<error> out_of_range(const char* name, double value, const char* allowed) {
+  return fail(error_code::invalid_input,
+              std::string(name) + " is " + std::to_string(value) + "; allowed is " + allowed,
+              "sampling");
+}
+
+}  // namespace
+
+result<void> validate(const sampling_parameters& parameters) {
+  const auto& p = parameters;
+  // Written so that a NaN is refused too.
+  if (!(p.temperature >= 0.0F && p.temperature <= 100.0F)) {
+    return out_of_range("temperature", p.temperature, "0 (greedy) to 100");
+  }
+  if (!(p.top_p > 0.0F && p.top_p <= 1.0F)) {
+    return out_of_range("top_p", p.top_p, "above 0 up to 1 (off)");
+  }
+  if (!(p.min_p >= 0.0F && p.min_p <= 1.0F)) {
+    return out_of_range("min_p", p.min_p, "0 (off) to 1");
+  }
+  if (!(p.repetition_penalty >= 0.01F && p.repetition_penalty <= 100.0F)) {
+    return out_of_range("repetition_penalty", p.repetition_penalty, "0.01 to 100 (1 is off)");
+  }
+  return {};
+}
+
+result<sampler> sampler::create(const sampling_parameters& parameters, std::uint32_t vocabulary,
+                                std::span<const token_id> excluded) {
+  if (auto valid = validate(parameters); !valid) {
+    return tl::unexpected(valid.error());
+  }
+  sampler out(parameters, vocabulary);
+  std::size_t left = vocabulary;
+  for (const token_id id : excluded) {
+    if (id >= vocabulary) {
+      return fail(error_code::invalid_input,
+                  "excluded token " + std::to_string(id) + " is not one of the " +
+                      std::to_string(vocabulary) + " of the vocabulary",
+                  "sampling");
+    }
+    left -= out.excluded_[id] ? 0 : 1;
+    out.excluded_[id] = true;
+  }
+  if (left == 0) {
+    return fail(error_code::invalid_input,
+                "no token is left to choose from a vocabulary of " + std::to_string(vocabulary),
+                "sampling");
+  }
+  return out;
+}
+
+sampler::sampler(const sampling_parameters& parameters, std::uint32_t vocabulary)
+    : parameters_(parameters), excluded_(vocabulary), logits_(vocabulary), penalised_(vocabulary) {
+  candidates_.reserve(vocabulary);
+}
+
+result<token_id> sampler::sample(std::span<const float> logits, std::span<const token_id> history,
+                                 std::uint64_t position) {
+  if (auto loaded = load(logits); !loaded) {
+    return tl::unexpected(loaded.error());
+  }
+  if (auto penalised = penalise(history); !penalised) {
+    return tl::unexpected(penalised.error());
+  }
+  if (parameters_.temperature == 0.0F) {
+    return greedy();
+  }
+  gather();
+  return draw(filter(), position);
+}
+
+result<void> sampler::load(std::span<const float> logits) {
+  if (logits.size() != logits_.size()) {
+    return fail(error_code::invalid_input,
+                std::to_string(logits.size()) + " logits for a vocabulary of " +
+                    std::to_string(logits_.size()),
+                "sampling");
+  }
+  for (std::size_t id = 0; id < logits.size(); ++id) {
+    if (!std::isfinite(logits[id])) {
+      return fail(error_code::not_finite,
+                  "the logit of token " + std::to_string(id) + " is " + std::to_string(logits[id]),
+                  "head");
+    }
+  }
+  std::ranges::copy(logits, logits_.begin());
+  return {};
+}
+
+// Keskar et al. 2019 (CTRL), with the sign taken into account: a token of the window, however often
+// it is there, has a positive logit divided and another multiplied by the penalty.
+result<void> sampler::penalise(std::span<const token_id> history) {
+  if (parameters_.repetition_penalty == 1.0F) {
+    return {};
+  }
+  if (++call_ == 0) {  // after 2^32 calls the marks would be ambiguous
+    std::ranges::fill(penalised_, 0);
+    call_ = 1;
+  }
+  const std::size_t window = std::min<std::size_t>(parameters_.repetition_window, history.size());
+  for (const token_id id : history.last(window)) {
+    if (id >= logits_.size()) {
+      return fail(error_code::invalid_input,
+                  "token " + std::to_string(id) + " of the history is not one of the " +
+                      std::to_string(logits_.size()) + " of the vocabulary",
+                  "sampling");
+    }
+    if (penalised_[id] == call_) {
+      continue;
+    }
+    penalised_[id] = call_;
+    constexpr float limit = std::numeric_limits<float>::max();
+    float& logit = logits_[id];
+    logit = logit > 0.0F ? logit / parameters_.repetition_penalty
+                         : logit * parameters_.repetition_penalty;
+    logit = std::clamp(logit, -limit, limit);
+  }
+  return {};
+}
+
+token_id sampler::greedy() const {
+  token_id best = 0;
+  bool found = false;
+  for (token_id id = 0; id < logits_.size(); ++id) {
+    if (!excluded_[id] && (!found || logits_[id] > logits_[best])) {
+      best = id;
+      found = true;
+    }
+  }
+  return best;
+}
+
+void sampler::gather() {
+  candidates_.clear();
+  for (token_id id = 0; id < logits_.size(); ++id) {
+    if (!excluded_[id]) {
+      candidates_.push_back({logits_[id], id, 0.0F});
+    }
+  }
+}
+
+// Leaves the tokens that top-k, top-p and min-p keep in front of candidates_, and says how many.
+// All three keep a prefix of the order by falling logit, so only that prefix is ever sorted: a heap
+// gives it one by one. Without a filter the order stays that of the ids.
+std::size_t sampler::filter() {
+  const auto& p = parameters_;
+  const std::size_t all = candidates_.size();
+  const std::size_t most = p.top_k == 0 ? all : std::min<std::size_t>(p.top_k, all);
+  if (most == all && p.top_p == 1.0F && p.min_p == 0.0F) {
+    return all;
+  }
+  // Sums are folded in an order that is defined: by id here, by rank below. A heap's is not.
+  const float best = std::ranges::max(candidates_, {}, &candidate::logit).logit;
+  double total = most == all && p.top_p < 1.0F ? weigh(all, best, 1.0F) : 0.0;
+
+  const auto less_probable = [](const candidate& a, const candidate& b) {
+    return a.logit < b.logit || (a.logit == b.logit && a.id > b.id);
+  };
+  // Reversed, so that what is popped gathers in front.
+  const auto heap = candidates_.rbegin();
+  std::make_heap(heap, candidates_.rend(), less_probable);
+  std::size_t popped = 0;
+  const auto pop_until = [&](std::size_t count) {
+    for (; popped < count; ++popped) {
+      std::pop_heap(heap, candidates_.rend() - static_cast<std::ptrdiff_t>(popped), less_probable);
+    }
+  };
+  if (most < all) {
+    pop_until(most);
+    total = weigh(most, best, 1.0F);
+  }
+  double reached = 0.0;
+  for (std::size_t i = 0; i < most; ++i) {
+    pop_until(i + 1);
+    const float weight = contract_exp(candidates_[i].logit - best);
+    if (i > 0 && weight < p.min_p) {
+      return i;
+    }
+    reached += static_cast<double>(weight);
+    if (p.top_p < 1.0F && reached >= static_cast<double>(p.top_p) * total) {
+      return i + 1;
+    }
+  }
+  return most;
+}
+
+// Gives the first `count` candidates the weight exp((logit - best) / temperature); their sum.
+double sampler::weigh(std::size_t count, float best, float temperature) {
+  double total = 0.0;
+  for (candidate& c : std::span(candidates_).first(count)) {
+    c.weight = contract_exp((c.logit - best) / temperature);
+    total += static_cast<double>(c.weight);
+  }
+  return total;
+}
+
+token_id sampler::draw(std::size_t kept, std::uint64_t position) {
+  const auto chosen_from = std::span(candidates_).first(kept);
+  const float best = std::ranges::max(chosen_from, {}, &candidate::logit).logit;
+  const double target =
+      uniform(parameters_.seed, position) * weigh(kept, best, parameters_.temperature);
+  double reached = 0.0;
+  for (const candidate& c : chosen_from) {
+    reached += static_cast<double>(c.weight);
+    if (reached > target) {
+      return c.id;
+    }
+  }
+  return chosen_from.back().id;
+}
+
+}  // namespace terrane::engine
