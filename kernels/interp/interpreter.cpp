@@ -138,7 +138,7 @@ class machine {
 
   word load_element(memory_type mem, std::uint64_t address) const {
     const void* p = reinterpret_cast<const void*>(address);
-    std::uint32_t w = 0;
+    word w = 0;
     std::memcpy(&w, p, static_cast<std::size_t>(byte_size(mem)));
     if (mem == memory_type::i8) return from(static_cast<std::int32_t>(static_cast<std::int8_t>(w)));
     if (mem == memory_type::i16)

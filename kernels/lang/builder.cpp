@@ -164,7 +164,9 @@ val builder::offset(val pointer, std::int64_t bytes) {
 }
 
 val builder::load(memory_type mem, val pointer) {
-  scalar_type s = mem == memory_type::f32 ? scalar_type::f32 : scalar_type::i32;
+  scalar_type s = mem == memory_type::f32   ? scalar_type::f32
+                  : mem == memory_type::ptr ? scalar_type::ptr
+                                            : scalar_type::i32;
   return emit_one(opcode::load, {pointer}, {s, pointer.type().vary}, 0, mem);
 }
 

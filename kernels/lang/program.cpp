@@ -15,6 +15,8 @@ int byte_size(memory_type type) {
     case memory_type::i32:
     case memory_type::f32:
       return 4;
+    case memory_type::ptr:
+      return 8;
   }
   return 0;
 }
@@ -85,7 +87,7 @@ constexpr const char* opcode_names[] = {"const_i32",
                                         "branch"};
 static_assert(std::size(opcode_names) == static_cast<std::size_t>(opcode::branch) + 1);
 
-constexpr const char* memory_names[] = {"i8", "u8", "i16", "u16", "i32", "f32"};
+constexpr const char* memory_names[] = {"i8", "u8", "i16", "u16", "i32", "f32", "ptr"};
 
 std::string type_text(const value_type& t) {
   constexpr const char* scalars[] = {"pred", "i32", "f32", "ptr"};

@@ -47,8 +47,9 @@ struct value_type {
 };
 
 // Elements in global memory. Narrow integers are extended to i32 on load and cut on store;
-// f16 travels as u16 (convert with h2f and f2h).
-enum class memory_type : std::uint8_t { i8, u8, i16, u16, i32, f32 };
+// f16 travels as u16 (convert with h2f and f2h). ptr is a 64-bit address, 8-byte aligned, which
+// only `load` may read (a table of addresses that changes between steps).
+enum class memory_type : std::uint8_t { i8, u8, i16, u16, i32, f32, ptr };
 int byte_size(memory_type type);
 
 using value_id = std::uint32_t;
