@@ -1,0 +1,185 @@
+// The engine: one model on the devices of this machine, its sessions, and the moves between devices.
+//
+// The engine owns devices, model and one thread, the step loop, which alone touches sessions and
+// placement. Every call here may come from any thread but the observers' own; it hands a command to
+// the loop, which takes it between two steps. Observers are called on the loop's thread (moves: on
+// the mover's) and must return at once.
+//
+// No call changes a bit of any reply: moves, batches and page residency are invisible in the logits
+// (see the numeric contract).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/device/device.hpp"
+#include "engine/model/model.hpp"
+#include "engine/sampling/sampler.hpp"
+#include "kernels/result.hpp"
+
+namespace terrane::engine {
+
+using session_id = std::uint64_t;
+using move_id = std::uint64_t;
+using wall_time = std::chrono::system_clock::time_point;
+
+// ---- Replies
+
+struct token_event {
+  token_id token = 0;
+  std::string_view text;          // whole UTF-8 characters only; may be empty; valid during the call
+  std::uint64_t logits_hash = 0;  // of the bits of all logits it was drawn from; 0 if not asked for
+};
+
+enum class stop_reason { end_of_text, max_tokens, stop_text, context_full, stopped, failed };
+const char* to_string(stop_reason reason);
+
+struct reply_summary {
+  session_id session = 0;
+  stop_reason reason = stop_reason::stopped;
+  std::optional<error> failure;      // of `failed`
+  std::uint32_t prompt_tokens = 0;
+  std::uint32_t cached_tokens = 0;   // of these, whose KV was there before
+  std::uint32_t generated_tokens = 0;
+  double prefill_ms = 0, decode_ms = 0;
+  std::uint32_t moves = 0;           // committed during the reply
+  double longest_pause_ms = 0;
+  std::uint64_t logits_hash = 0;     // over all tokens of the reply; 0 if not asked for
+};
+
+class reply_observer {
+ public:
+  virtual ~reply_observer() = default;
+  virtual void on_token(const token_event& token) = 0;
+  // With generate_request::every_logit: the logits after each prompt token, `position` of that token.
+  virtual void on_logits(std::uint32_t position, std::span<const float> logits);
+  // Exactly once, last. Also when generate() was accepted and then stopped or failed.
+  virtual void on_end(const reply_summary& summary) = 0;
+};
+
+struct generate_request {
+  session_id session = 0;             // 0: a new one
+  bool keep = false;                  // the session stays when the reply has ended
+  std::int64_t owner = 0;             // uid, kept with the session
+  std::vector<token_id> prompt;       // appended to what the session holds; not empty
+  std::vector<token_id> stop_tokens;
+  std::vector<std::string> stop_texts;
+  std::uint32_t max_tokens = 256;     // 0: only read the prompt
+  sampling_parameters sampling;
+  bool hash_logits = false;
+  bool every_logit = false;
+};
+
+// ---- Moves
+
+// Where a page or part is to be; KV of a session is moved without its parts by `spill`.
+struct part_move {
+  part_index part = 0;
+  std::uint32_t device = 0;  // index into devices()
+};
+struct spill_request {
+  session_id session = 0;
+  std::uint32_t keep_tokens = 0;        // the newest, which stay with their parts
+  std::optional<std::uint32_t> device;  // empty: bring all pages home to their parts
+};
+
+enum class move_state { waiting, preparing, committed, failed, cancelled };
+const char* to_string(move_state state);
+
+struct move_status {
+  move_id id = 0;
+  move_state state = move_state::waiting;
+  std::vector<part_move> parts;
+  std::optional<spill_request> spill;
+  std::string by, reason;            // as given
+  std::uint64_t bytes_total = 0;     // known once it prepares
+  std::uint64_t bytes_done = 0;
+  std::uint64_t bytes_in_pause = 0;  // copied while replies waited
+  double prepare_ms = 0;
+  double pause_ms = 0;               // how long the step loop stood still
+  std::uint64_t revision = 0;        // of the placement after the commit
+  std::optional<error> failure;
+  wall_time ended;
+};
+// Called at each change of state, and at progress now and then.
+using move_observer = std::function<void(const move_status&)>;
+
+struct move_request {
+  std::vector<part_move> parts;
+  std::optional<spill_request> spill;     // instead of parts
+  std::optional<std::uint64_t> revision;  // fails with conflict when the placement has another
+  std::string by = "user", reason;
+};
+
+// ---- What is where, now
+
+struct part_status {
+  std::uint32_t device = 0;
+  std::optional<std::uint32_t> moving_to;
+  std::uint64_t weight_bytes = 0;
+  std::uint64_t kv_bytes = 0;            // its pages here
+  std::uint64_t kv_elsewhere_bytes = 0;  // its pages on other devices
+  wall_time since;
+  std::string by, reason;
+};
+enum class session_state { waiting, prefill, generating, idle };
+struct session_status {
+  session_id id = 0;
+  std::int64_t owner = 0;
+  session_state state = session_state::idle;
+  std::uint32_t context_tokens = 0;
+  std::vector<std::uint64_t> kv_bytes;  // by device
+  wall_time created;
+  double idle_s = 0;
+};
+struct engine_status {
+  std::uint64_t revision = 0;
+  std::vector<part_status> parts;  // as model().parts()
+  std::vector<session_status> sessions;
+  std::vector<move_status> moves;  // waiting and preparing
+  std::uint64_t steps = 0, tokens = 0;
+  double decode_tok_s = 0;         // over the last steps that decoded
+};
+
+struct engine_options {
+  std::uint32_t context_tokens = 2048;  // of a session; at most what the model was trained for
+  std::uint32_t sessions = 4;           // at once
+  std::uint32_t rows = 64;              // tokens of one step; a multiple of 8
+  std::vector<std::uint32_t> placement; // device by part; empty: all on device 0
+};
+
+class engine {
+ public:
+  // Loads the model's weights to their places. `progress` gets bytes done and in all.
+  static result<std::unique_ptr<engine>> start(
+      std::unique_ptr<const model> of, std::vector<std::unique_ptr<device>> devices, const engine_options& options,
+      const std::function<void(std::uint64_t done, std::uint64_t total)>& progress = {});
+  virtual ~engine() = default;  // ends replies and moves, then the threads
+
+  virtual const class model& model() const = 0;
+  virtual const std::vector<std::unique_ptr<device>>& devices() const = 0;
+  virtual const engine_options& options() const = 0;
+
+  // Accepts a request or says why not: context exceeded, no room for its KV (with the numbers),
+  // session unknown or busy. The observer lives until its on_end has returned.
+  virtual result<session_id> generate(generate_request request, std::shared_ptr<reply_observer> observer) = 0;
+  virtual result<void> stop(session_id session) = 0;   // ends its reply; the session stays if kept
+  virtual result<void> close(session_id session) = 0;  // ends it all; its pages return
+
+  // Moves are carried out one after another. Refused at once: unknown indices, a stale revision, no
+  // room that could suffice. Everything later is told to the observer.
+  virtual result<move_id> move(move_request request, move_observer observer = {}) = 0;
+  virtual result<void> cancel_move(move_id move) = 0;  // conflict once it commits
+
+  virtual engine_status status() = 0;  // waits for the end of the running step
+  virtual std::uint64_t revision() const = 0;
+};
+
+}  // namespace terrane::engine

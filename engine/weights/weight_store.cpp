@@ -1,0 +1,107 @@
+#include "engine/weights/weight_store.hpp"
+
+#include <algorithm>
+
+namespace terrane::engine {
+
+namespace {
+constexpr std::size_t slice_bytes = 4U << 20;  // what is read, packed and sent at a time
+}
+
+weight_store::weight_store(device& on, const model& of) : device_(on), model_(of), blocks_(of.blocks().size()) {}
+
+resident_block_ptr weight_store::find(std::uint32_t block) const {
+  std::lock_guard lock(guard_);
+  return blocks_[block].lock();
+}
+
+std::uint64_t weight_store::missing_bytes(const std::vector<std::uint32_t>& blocks) const {
+  std::uint64_t sum = 0;
+  for (std::uint32_t b : blocks)
+    if (find(b) == nullptr) sum += model_.blocks()[b].bytes;
+  return sum;
+}
+
+result<resident_block_ptr> weight_store::bring(std::uint32_t block, const resident_block_ptr& source,
+                                               device* from, const copy_progress& progress) {
+  if (resident_block_ptr here = find(block)) return here;
+  const weight_block& description = model_.blocks()[block];
+  result<std::unique_ptr<device_memory>> memory = device_.allocate(description.bytes, memory_use::weights);
+  if (!memory) return tl::unexpected<error>(memory.error());
+  result<void> filled = source != nullptr
+                            ? copy_between(*from, *source->memory, 0, device_, **memory, 0, description.bytes, progress)
+                            : load(description, **memory, progress);
+  if (!filled) return tl::unexpected<error>(filled.error());
+  auto made = std::make_shared<resident_block>();
+  made->description = &description;
+  made->memory = std::move(*memory);
+  std::lock_guard lock(guard_);
+  blocks_[block] = made;
+  return resident_block_ptr(made);
+}
+
+result<void> weight_store::load(const weight_block& block, device_memory& to, const copy_progress& progress) {
+  std::uint64_t done = 0;
+  for (const block_tensor& t : block.tensors) {
+    result<void> ok = load_tensor(t, to, progress, done);
+    if (!ok) return ok;
+  }
+  return {};
+}
+
+result<void> weight_store::load_tensor(const block_tensor& tensor, device_memory& to,
+                                       const copy_progress& progress, std::uint64_t& done) {
+  std::vector<std::byte> stored, packed;
+  if (tensor.format == nullptr) {
+    stored.resize(tensor.bytes);
+    result<void> ok = model_.file().read(*tensor.source, stored);
+    if (ok) ok = device_.write(to, tensor.offset, stored);
+    done += tensor.bytes;
+    return ok;
+  }
+  const std::uint64_t group_bytes = kernels::packed_group_bytes(*tensor.format, tensor.k);
+  const std::uint64_t groups_at_once = std::max<std::uint64_t>(1, slice_bytes / group_bytes);
+  for (std::uint64_t row = 0; row < tensor.n; row += groups_at_once * 32) {
+    const std::uint64_t rows = std::min(groups_at_once * 32, tensor.n - row), groups = (rows + 31) / 32;
+    stored.resize(rows * tensor.source->row_bytes());
+    result<void> ok = model_.file().read_rows(*tensor.source, row, rows, stored);
+    if (!ok) return ok;
+    const std::uint64_t at = tensor.offset + row / 32 * group_bytes;
+    if (to.host() != nullptr) {
+      kernels::pack_rows(*tensor.format, tensor.k, stored, {to.host() + at, groups * group_bytes});
+    } else {
+      packed.resize(groups * group_bytes);
+      kernels::pack_rows(*tensor.format, tensor.k, stored, packed);
+      ok = device_.write(to, at, packed);
+      if (!ok) return ok;
+    }
+    done += groups * group_bytes;
+    if (progress && !progress(done)) return fail(error_code::cancelled, "loading was given up");
+  }
+  return {};
+}
+
+result<void> copy_between(device& from, const device_memory& source, std::size_t source_offset, device& to,
+                          device_memory& target, std::size_t target_offset, std::size_t bytes,
+                          const copy_progress& progress) {
+  std::vector<std::byte> staging;
+  for (std::size_t done = 0; done < bytes;) {
+    const std::size_t now = std::min(slice_bytes, bytes - done);
+    result<void> ok;
+    if (source.host() != nullptr) {
+      ok = to.write(target, target_offset + done, {source.host() + source_offset + done, now});
+    } else if (target.host() != nullptr) {
+      ok = from.read(source, source_offset + done, {target.host() + target_offset + done, now});
+    } else {
+      staging.resize(now);
+      ok = from.read(source, source_offset + done, staging);
+      if (ok) ok = to.write(target, target_offset + done, staging);
+    }
+    if (!ok) return ok;
+    done += now;
+    if (progress && !progress(done)) return fail(error_code::cancelled, "the copy was given up");
+  }
+  return {};
+}
+
+}  // namespace terrane::engine
