@@ -32,7 +32,7 @@ class answer {
 
 // A reply of the model as it comes. The daemon calls `started` when the session is admitted, `text`
 // for each piece (whole UTF-8 characters), then `finish` or `fail`. A client that reads slowly gets
-// larger pieces; one that has not read for so long that a mebibyte waits is cancelled and gets
+// larger pieces; one that has not read for so long that half a mebibyte waits is cancelled and gets
 // TooSlow. A client that asked for one reply gets all the text with the summary.
 class generate_stream {
  public:

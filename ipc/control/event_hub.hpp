@@ -1,11 +1,12 @@
 // Where the daemon publishes events and Monitor's subscribers get them. The daemon owns the hub and
-// it outlives the control server. `publish` may be called from any thread and never blocks on a
+// it outlives the control server. `publish` may be called from any thread and never waits for a
 // subscriber: one that is too slow loses the event, and is told how many it lost with the next one
 // that it gets.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <list>
+#include <map>
 #include <mutex>
 
 #include "ipc/control/types.hpp"
@@ -20,10 +21,10 @@ class event_hub {
 
   // Sends events to `to` until its client goes away, beginning with a reply that has the number of
   // the newest event so far.
-  void subscribe(varlink::reply to);
+  void subscribe(const varlink::reply& to);
 
   std::int64_t newest() const;
-  // Subscribers whose clients are still there.
+  // Whose clients are still there.
   std::size_t subscribers() const;
 
  private:
@@ -32,9 +33,12 @@ class event_hub {
     std::int64_t lost = 0;
   };
 
+  void unsubscribe(std::int64_t id);
+
   mutable std::mutex mutex_;
   std::int64_t newest_ = 0;
-  std::list<subscriber> subscribers_;
+  std::int64_t last_id_ = 0;
+  std::map<std::int64_t, subscriber> subscribers_;
 };
 
 }  // namespace terrane::ipc

@@ -42,10 +42,13 @@ class reply {
   void finish(const boost::json::object& parameters) const;
   void fail(const named_error& error) const;
 
+  // Ends the call as if the client had gone, and tells it why: `on_cancel` runs, here and now.
+  void cancel(const named_error& why) const;
+
   bool cancelled() const;
   // Runs `action` when the call is cancelled; at once when it is already; never after it was
-  // answered. It runs on the server's thread and must be short, and must not wait for a thread
-  // that is itself inside a call to this handle. A second action replaces the first.
+  // answered. It runs on the server's thread (or in `cancel`) and must be short, and must not wait
+  // for a thread that is itself inside a call to this handle. A second action replaces the first.
   void on_cancel(std::function<void()> action) const;
 
  private:
