@@ -44,7 +44,7 @@ struct status_reply {
   std::int64_t pid = 0;
   double uptime_s = 0;
   std::int64_t revision = 0;
-  std::int64_t policy_revision = 0;
+  std::string policy_revision;
   std::optional<model_info> model;
   std::int64_t devices = 0;
   std::int64_t sessions = 0;
@@ -112,13 +112,13 @@ BOOST_DESCRIBE_STRUCT(placement_reply, (), (revision, parts))
 
 struct reading {
   std::string metric;
-  std::string subject;
+  std::string object;
   double value = 0;
   std::string source;
   double age_s = 0;
   bool stale = false;
 };
-BOOST_DESCRIBE_STRUCT(reading, (), (metric, subject, value, source, age_s, stale))
+BOOST_DESCRIBE_STRUCT(reading, (), (metric, object, value, source, age_s, stale))
 
 struct telemetry_reply {
   std::int64_t snapshot = 0;
@@ -272,27 +272,45 @@ BOOST_DESCRIBE_STRUCT(kv_reply, (), (bytes, revision))
 
 BOOST_DEFINE_ENUM_CLASS(policy_language, yaml, lua)
 BOOST_DEFINE_ENUM_CLASS(policy_mode, enforce, shadow)
-BOOST_DEFINE_ENUM_CLASS(diagnostic_severity, fault, warning)
+BOOST_DEFINE_ENUM_CLASS(diagnostic_severity, error, warning)
 BOOST_DEFINE_ENUM_CLASS(condition_side, above, below)
+BOOST_DEFINE_ENUM_CLASS(condition_verdict, met, not_met, stale, missing)
 BOOST_DEFINE_ENUM_CLASS(action_verb, move, spill, fetch, restore, decline)
-BOOST_DEFINE_ENUM_CLASS(action_outcome, planned, running, done, failed, refused)
+BOOST_DEFINE_ENUM_CLASS(action_outcome, planned, running, done, failed, cancelled)
+BOOST_DEFINE_ENUM_CLASS(decision_cause, entered, again, left, restored, faulted, asked)
+
+struct condition_info {
+  std::string metric;
+  condition_side side = condition_side::above;
+  double limit = 0;
+  std::optional<double> value;
+  std::optional<double> age_s;
+  condition_verdict verdict = condition_verdict::missing;
+  double met_for_s = 0;
+  double needed_s = 0;
+};
+BOOST_DESCRIBE_STRUCT(condition_info, (),
+                      (metric, side, limit, value, age_s, verdict, met_for_s, needed_s))
+
+struct policy_object {
+  std::string object;
+  std::string state;
+  std::vector<condition_info> conditions;
+};
+BOOST_DESCRIBE_STRUCT(policy_object, (), (object, state, conditions))
 
 struct policy_info {
   std::string name;
-  std::string file;
-  std::int64_t line = 0;
+  std::string source;
   policy_language language = policy_language::yaml;
   policy_mode mode = policy_mode::enforce;
-  std::string state;
-  std::int64_t since_unix_ms = 0;
-  std::int64_t fired = 0;
-  std::optional<std::string> fault;
+  std::int64_t priority = 0;
+  std::vector<policy_object> objects;
 };
-BOOST_DESCRIBE_STRUCT(policy_info, (),
-                      (name, file, line, language, mode, state, since_unix_ms, fired, fault))
+BOOST_DESCRIBE_STRUCT(policy_info, (), (name, source, language, mode, priority, objects))
 
 struct policy_list_reply {
-  std::int64_t policy_revision = 0;
+  std::string policy_revision;
   std::vector<policy_info> policies;
 };
 BOOST_DESCRIBE_STRUCT(policy_list_reply, (), (policy_revision, policies))
@@ -301,11 +319,10 @@ struct diagnostic {
   std::string file;
   std::int64_t line = 0;
   std::int64_t column = 0;
-  diagnostic_severity severity = diagnostic_severity::fault;
+  diagnostic_severity severity = diagnostic_severity::error;
   std::string message;
-  std::optional<std::string> hint;
 };
-BOOST_DESCRIBE_STRUCT(diagnostic, (), (file, line, column, severity, message, hint))
+BOOST_DESCRIBE_STRUCT(diagnostic, (), (file, line, column, severity, message))
 
 struct policy_lint_request {
   std::string file;
@@ -320,72 +337,62 @@ struct policy_lint_reply {
 BOOST_DESCRIBE_STRUCT(policy_lint_reply, (), (valid, diagnostics))
 
 struct policy_reload_reply {
-  std::int64_t policy_revision = 0;
+  std::string policy_revision;
   std::int64_t policies = 0;
   std::vector<diagnostic> diagnostics;
 };
 BOOST_DESCRIBE_STRUCT(policy_reload_reply, (), (policy_revision, policies, diagnostics))
 
-struct condition_record {
-  std::string metric;
-  std::string subject;
-  double value = 0;
-  double limit = 0;
-  condition_side side = condition_side::above;
-  bool met = false;
-  double held_s = 0;
-  double needed_s = 0;
-  double age_s = 0;
-};
-BOOST_DESCRIBE_STRUCT(condition_record, (),
-                      (metric, subject, value, limit, side, met, held_s, needed_s, age_s))
-
-struct candidate_record {
-  std::string part;
-  std::string device;
-  std::optional<double> score;
-  std::optional<std::string> removed_by;
-};
-BOOST_DESCRIBE_STRUCT(candidate_record, (), (part, device, score, removed_by))
-
-struct action_record {
+struct candidate_info {
   action_verb verb = action_verb::move;
-  std::optional<std::string> part;
-  std::optional<std::int64_t> session;
-  std::optional<std::string> from;
-  std::optional<std::string> to;
+  std::string subject;
+  std::string from;
+  std::string to;
+  std::int64_t bytes = 0;
+  std::optional<std::string> removed_by;
+  std::string detail;
+};
+BOOST_DESCRIBE_STRUCT(candidate_info, (), (verb, subject, from, to, bytes, removed_by, detail))
+
+struct action_info {
+  action_verb verb = action_verb::move;
+  std::string subject;
+  std::string from;
+  std::string to;
   std::int64_t bytes = 0;
   std::string reason;
   action_outcome outcome = action_outcome::planned;
   std::optional<std::string> detail;
   std::optional<double> pause_ms;
 };
-BOOST_DESCRIBE_STRUCT(action_record, (),
-                      (verb, part, session, from, to, bytes, reason, outcome, detail, pause_ms))
+BOOST_DESCRIBE_STRUCT(action_info, (),
+                      (verb, subject, from, to, bytes, reason, outcome, detail, pause_ms))
 
-struct decision_record {
+struct decision_info {
   std::int64_t id = 0;
   std::int64_t time_unix_ms = 0;
   std::int64_t snapshot = 0;
-  std::int64_t revision = 0;
   std::string by;
-  std::optional<std::string> source;
+  std::string object;
+  decision_cause event = decision_cause::entered;
   policy_mode mode = policy_mode::enforce;
-  std::string trigger;
-  std::vector<condition_record> conditions;
-  std::vector<candidate_record> candidates;
-  std::vector<action_record> actions;
+  std::optional<std::string> source;
+  std::vector<condition_info> conditions;
+  std::vector<candidate_info> candidates;
+  std::vector<action_info> actions;
+  std::vector<std::string> notes;
+  std::string text;
 };
-BOOST_DESCRIBE_STRUCT(decision_record, (),
-                      (id, time_unix_ms, snapshot, revision, by, source, mode, trigger, conditions,
-                       candidates, actions))
+BOOST_DESCRIBE_STRUCT(decision_info, (),
+                      (id, time_unix_ms, snapshot, by, object, event, mode, source, conditions,
+                       candidates, actions, notes, text))
 
 struct assumption {
   std::string metric;
-  std::string subject;
+  std::string object;
   double value = 0;
 };
-BOOST_DESCRIBE_STRUCT(assumption, (), (metric, subject, value))
+BOOST_DESCRIBE_STRUCT(assumption, (), (metric, object, value))
 
 // The control server has checked: content and file come together.
 struct plan_request {
@@ -397,7 +404,7 @@ BOOST_DESCRIBE_STRUCT(plan_request, (), (assume, file, content))
 
 struct plan_reply {
   std::int64_t revision = 0;
-  std::vector<decision_record> decisions;
+  std::vector<decision_info> decisions;
 };
 BOOST_DESCRIBE_STRUCT(plan_reply, (), (revision, decisions))
 
@@ -407,7 +414,7 @@ struct explain_request {
 BOOST_DESCRIBE_STRUCT(explain_request, (), (id))
 
 struct explain_reply {
-  decision_record decision;
+  decision_info decision;
 };
 BOOST_DESCRIBE_STRUCT(explain_reply, (), (decision))
 
@@ -418,10 +425,11 @@ BOOST_DESCRIBE_STRUCT(why_request, (), (part))
 
 struct why_reply {
   part_placement placement;
-  std::optional<decision_record> decision;
-  std::optional<decision_record> last_not_moved;
+  std::string text;
+  std::optional<decision_info> decision;
+  std::optional<decision_info> last_left;
 };
-BOOST_DESCRIBE_STRUCT(why_reply, (), (placement, decision, last_not_moved))
+BOOST_DESCRIBE_STRUCT(why_reply, (), (placement, text, decision, last_left))
 
 // ---- Events -----------------------------------------------------------------------------------
 
