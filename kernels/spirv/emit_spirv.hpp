@@ -1,0 +1,41 @@
+// Kernel programs as SPIR-V modules for Vulkan 1.2, written directly, no compiler in between.
+//
+// An invocation is a lane: the local size is 32 * warps, a warp is 32 invocations in a row. The
+// module has one entry point, "main", and one interface: 128 bytes of push constants holding the
+// program's 16 arguments of 8 bytes. Global memory is reached by buffer device addresses. Every
+// float operation is decorated NoContraction.
+//
+// Asks of the device: Vulkan 1.2 with bufferDeviceAddress, vulkanMemoryModel, shaderInt64 and 8-
+// and 16-bit storage buffer access; the options say what else it offers. Stateless; any thread.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/lang/program.hpp"
+
+namespace terrane::kernels {
+
+struct spirv_options {
+  // Width of every subgroup, a power of two, when subgroups are always full, hold consecutive
+  // invocations and can shuffle and broadcast. 0: not known; lanes then meet in shared memory.
+  std::uint32_t subgroup_lanes = 0;
+  // Read a run of words that all lanes want by a word a lane and pass it round by broadcasts: for
+  // devices where a uniform load costs as much as a load of each lane (lavapipe). Wants
+  // subgroup_lanes.
+  bool share_uniform_loads = false;
+  bool integer_dot = false;     // VK_KHR_shader_integer_dot_product
+  bool float_controls = false;  // RoundingModeRTE and SignedZeroInfNanPreserve for 32 bits
+  bool fuse_exact = false;      // fma_exact as one operation: worth it where hardware has one
+};
+
+// The module's words. Wants a program that passed verify().
+std::vector<std::uint32_t> emit_spirv(const program& p, const spirv_options& options);
+
+// What the options add to the identity of compiled code.
+std::uint64_t fingerprint(const spirv_options& options);
+
+// Bytes of shared memory a workgroup takes: the program's own and what reductions need.
+std::uint32_t spirv_shared_bytes(const program& p, const spirv_options& options);
+
+}  // namespace terrane::kernels

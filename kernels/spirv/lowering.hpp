@@ -1,0 +1,108 @@
+// The walk over a program that writes its SPIR-V: one method per group of instructions. Split over
+// lowering.cpp (control and scalars), lowering_memory.cpp (memory, lanes, tiles).
+//
+// How values are held: a pred is a bool, an i32 an unsigned 32-bit integer, an f32 a float, a ptr
+// an unsigned 64-bit integer; a tile is one such value a column. A uniform value is computed by
+// every invocation alike.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "kernels/spirv/emit_spirv.hpp"
+#include "kernels/spirv/module.hpp"
+
+namespace terrane::kernels::spirv {
+
+// True if another invocation of the workgroup may read global memory that the program wrote: such
+// accesses take part in the memory model's synchronisation, others stay free of it.
+bool reads_what_it_wrote(const program& p);
+
+class lowering {
+ public:
+  lowering(const program& p, const spirv_options& options);
+  std::vector<std::uint32_t> run();
+
+ private:
+  using ids = std::vector<id>;
+
+  // Values
+  id& at(value_id v, std::size_t column = 0) { return held_[first_[v] + column]; }
+  std::size_t width(value_id v) const { return p_.values[v].is_tile() ? p_.values[v].columns : 1; }
+  id type_of(scalar_type s);
+  bool uniform(value_id v) const { return p_.values[v].vary != spread::lane; }
+  void set(const instruction& in, id value) { at(in.result) = value; }
+
+  // lowering.cpp
+  void declare_interface();
+  void lower_region(const region& r);
+  void lower(const instruction& in);
+  void lower_builtin(const instruction& in);
+  void lower_loop(const instruction& in);
+  id next_turn(const instruction& in, id i);
+  void lower_branch(const instruction& in);
+  void lower_arithmetic(const instruction& in);
+  void lower_conversion(const instruction& in);
+  id binary(spv::Op op, id a, id b) { return m_.emit(op, m_.u32(), {a, b}); }
+  id compare(spv::Op op, id a, id b) { return m_.emit(op, m_.boolean(), {a, b}); }
+  id choose(id condition, id a, id b, id type);
+  id shift(spv::Op op, value_id a, value_id amount);
+  id add_constant(id a, std::uint32_t c) { return binary(spv::Op::OpIAdd, a, m_.u32_constant(c)); }
+  id and_constant(id a, std::uint32_t c) {
+    return binary(spv::Op::OpBitwiseAnd, a, m_.u32_constant(c));
+  }
+  id shift_left(id a, std::uint32_t bits);
+  id shift_right(id a, std::uint32_t bits);         // zeros come in
+  id shift_right_signed(id a, std::uint32_t bits);  // the sign comes in
+  id smallest(id a, id b);                          // unsigned
+  id to_float(id a);
+  id bits_of(id f) { return m_.emit(spv::Op::OpBitcast, m_.u32(), {f}); }
+  id float_of(id bits) { return m_.emit(spv::Op::OpBitcast, m_.f32(), {bits}); }
+  id half_to_float(id h);
+  id float_to_half(id f);
+
+  // lowering_memory.cpp
+  void lower_offset(const instruction& in);
+  void lower_global(const instruction& in);
+  void lower_shared(const instruction& in);
+  void lower_reduction(const instruction& in);
+  void lower_tile(const instruction& in);
+  void lower_tile_dot(const instruction& in);
+  void lower_tile_map(const instruction& in);
+  id lane_bytes(std::uint32_t bytes_per_lane);  // u64: lane * bytes_per_lane
+  id add_bytes(id address, std::uint64_t bytes);
+  id column_address(id address, value_id stride, std::size_t column);
+  id load_element(memory_type mem, id address);
+  void store_element(memory_type mem, id address, id value);
+  id narrow_type(memory_type mem);
+  id load_raw(id of_type, id address, std::uint32_t alignment);
+  void if_then(id condition, const auto& body);
+  id subgroup_lane();
+  id broadcast(id value, std::size_t lane);
+  ids share_words(id address, std::size_t count);  // uniform words, loaded by a lane each
+  ids share_columns(const instruction& in, std::size_t words, std::size_t columns);
+  id shared_pointer(id index);
+  id load_shared(id index);
+  void store_shared(id index, id value);
+  void group_barrier();
+  id meet(opcode op, id a, id b);  // one step of a reduction
+  id exchange(opcode op, id value, std::uint32_t distance);
+  id meet_in_shared_memory(opcode op, id value);
+  ids activation_words(const instruction& in, std::size_t words, std::size_t columns);
+  id dot(id a, id b, id c, std::uint32_t bits_of_a);
+  ids bytes_unsigned(id word);
+  ids bytes_signed(id word);
+  id dot_of_bytes(const ids& a, const ids& b, id c);
+
+  const program& p_;
+  const spirv_options& options_;
+  module_writer m_;
+  std::vector<std::size_t> first_;
+  ids held_;
+  std::vector<std::optional<std::uint32_t>> known_;  // values of i32 constants, by value_id
+  id arguments_ = 0, group_ = 0, local_index_ = 0, lane_ = 0, warp_ = 0, first_lane_ = 0;
+  id shared_ = 0, turn_ = 0;
+  std::uint32_t access_ = 0;  // memory operands of every global access besides Aligned
+};
+
+}  // namespace terrane::kernels::spirv

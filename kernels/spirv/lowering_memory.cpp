@@ -1,0 +1,404 @@
+#include <bit>
+
+#include <spirv/unified1/GLSL.std.450.h>
+
+#include "kernels/spirv/lowering.hpp"
+
+namespace terrane::kernels::spirv {
+
+using spv::Op;
+
+namespace {
+
+std::uint32_t mask(spv::MemoryAccessMask m) { return word(m); }
+
+}  // namespace
+
+// ---- addresses
+
+id lowering::add_bytes(id address, std::uint64_t bytes) {
+  if (bytes == 0) return address;
+  return m_.emit(Op::OpIAdd, m_.u64(), {address, m_.u64_constant(bytes)});
+}
+
+void lowering::lower_offset(const instruction& in) {
+  id pointer = at(in.operands[0]);
+  if (std::optional<std::uint32_t> index = known_[in.operands[1]])
+    return set(in, add_bytes(pointer, std::uint64_t{*index} * in.imm));
+  id bytes = m_.emit(Op::OpUConvert, m_.u64(), {at(in.operands[1])});
+  if (std::has_single_bit(in.imm)) {
+    auto bits = static_cast<std::uint32_t>(std::countr_zero(in.imm));
+    if (bits != 0)
+      bytes = m_.emit(Op::OpShiftLeftLogical, m_.u64(), {bytes, m_.u32_constant(bits)});
+  } else {
+    bytes = m_.emit(Op::OpIMul, m_.u64(), {bytes, m_.u64_constant(in.imm)});
+  }
+  set(in, m_.emit(Op::OpIAdd, m_.u64(), {pointer, bytes}));
+}
+
+id lowering::lane_bytes(std::uint32_t bytes_per_lane) {
+  id bytes = m_.once(Op::OpIMul, m_.u32(), {lane_, m_.u32_constant(bytes_per_lane)});
+  return m_.once(Op::OpUConvert, m_.u64(), {bytes});
+}
+
+id lowering::column_address(id address, value_id stride, std::size_t column) {
+  if (column == 0) return address;
+  if (std::optional<std::uint32_t> bytes = known_[stride])
+    return add_bytes(address, std::uint64_t{*bytes} * column);
+  id wide = m_.emit(Op::OpUConvert, m_.u64(), {at(stride)});
+  id distance = m_.emit(Op::OpIMul, m_.u64(), {wide, m_.u64_constant(column)});
+  return m_.emit(Op::OpIAdd, m_.u64(), {address, distance});
+}
+
+// ---- global memory
+
+id lowering::load_raw(id of_type, id address, std::uint32_t alignment) {
+  id pointer = m_.emit(Op::OpConvertUToPtr,
+                       m_.pointer(spv::StorageClass::PhysicalStorageBuffer, of_type), {address});
+  return m_.emit(Op::OpLoad, of_type,
+                 {pointer, mask(spv::MemoryAccessMask::Aligned) | access_, alignment});
+}
+
+id lowering::narrow_type(memory_type mem) {
+  bool byte = byte_size(mem) == 1;
+  m_.capability(byte ? spv::Capability::StorageBuffer8BitAccess
+                     : spv::Capability::StorageBuffer16BitAccess);
+  return m_.type(Op::OpTypeInt, {byte ? 8u : 16u, 0});
+}
+
+id lowering::load_element(memory_type mem, id address) {
+  auto size = static_cast<std::uint32_t>(byte_size(mem));
+  if (mem == memory_type::f32) return load_raw(m_.f32(), address, size);
+  if (mem == memory_type::i32) return load_raw(m_.u32(), address, size);
+  bool has_sign = mem == memory_type::i8 || mem == memory_type::i16;
+  id narrow = load_raw(narrow_type(mem), address, size);
+  return m_.emit(has_sign ? Op::OpSConvert : Op::OpUConvert, m_.u32(), {narrow});
+}
+
+void lowering::store_element(memory_type mem, id address, id value) {
+  auto size = static_cast<std::uint32_t>(byte_size(mem));
+  id type = mem == memory_type::f32 ? m_.f32() : m_.u32();
+  if (size < 4) {
+    type = narrow_type(mem);
+    value = m_.emit(Op::OpUConvert, type, {value});
+  }
+  id pointer = m_.emit(Op::OpConvertUToPtr,
+                       m_.pointer(spv::StorageClass::PhysicalStorageBuffer, type), {address});
+  m_.statement(Op::OpStore, {pointer, value, mask(spv::MemoryAccessMask::Aligned) | access_, size});
+}
+
+void lowering::if_then(id condition, const auto& body) {
+  id inside = m_.fresh(), after = m_.fresh();
+  m_.statement(Op::OpSelectionMerge, {after, word(spv::SelectionControlMask::MaskNone)});
+  m_.statement(Op::OpBranchConditional, {condition, inside, after});
+  m_.open_block(inside);
+  body();
+  m_.statement(Op::OpBranch, {after});
+  m_.open_block(after);
+}
+
+void lowering::lower_global(const instruction& in) {
+  id pointer = at(in.operands[0]);
+  auto lane_address = [&](std::uint32_t bytes) {
+    return m_.emit(Op::OpIAdd, m_.u64(), {pointer, lane_bytes(bytes)});
+  };
+  auto size = static_cast<std::uint32_t>(byte_size(in.mem));
+  using enum opcode;
+  switch (in.op) {
+    case opcode::load:
+      return set(in, load_element(in.mem, pointer));
+    case load_words: {
+      if (options_.share_uniform_loads && uniform(in.operands[0])) {
+        ids words = share_words(pointer, in.imm);
+        for (unsigned k = 0; k < in.imm; k++) at(in.result + k) = words[k];
+        return;
+      }
+      for (unsigned k = 0; k < in.imm; k++)
+        at(in.result + k) = load_element(memory_type::i32, add_bytes(pointer, 4 * k));
+      return;
+    }
+    case load_lanes:
+      return set(in, load_element(in.mem, lane_address(size)));
+    case load_lanes_x4: {
+      id four = load_raw(m_.vector(m_.u32(), 4), lane_address(16), 16);
+      for (unsigned k = 0; k < 4; k++)
+        at(in.result + k) = m_.emit(Op::OpCompositeExtract, m_.u32(), {four, k});
+      return;
+    }
+    case store_lanes:
+      return store_element(in.mem, lane_address(size), at(in.operands[1]));
+    default: {  // store: by the first lane alone where the address is uniform
+      bool conditional = in.operands.size() == 3;
+      id wanted = conditional ? at(in.operands[2]) : 0;
+      if (uniform(in.operands[0]))
+        wanted = conditional ? compare(Op::OpLogicalAnd, first_lane_, wanted) : first_lane_;
+      auto body = [&] { store_element(in.mem, pointer, at(in.operands[1])); };
+      if (wanted != 0)
+        if_then(wanted, body);
+      else
+        body();
+    }
+  }
+}
+
+// ---- uniform words by a load of each lane and broadcasts
+
+id lowering::subgroup_lane() {
+  return m_.once(Op::OpBitwiseAnd, m_.u32(),
+                 {local_index_, m_.u32_constant(options_.subgroup_lanes - 1)});
+}
+
+id lowering::broadcast(id value, std::size_t lane) {
+  m_.capability(spv::Capability::GroupNonUniform);
+  m_.capability(spv::Capability::GroupNonUniformBallot);
+  return m_.emit(Op::OpGroupNonUniformBroadcast, m_.u32(),
+                 {m_.u32_constant(word(spv::Scope::Subgroup)), value,
+                  m_.u32_constant(static_cast<std::uint32_t>(lane))});
+}
+
+lowering::ids lowering::share_words(id address, std::size_t count) {
+  ids words;
+  std::uint32_t width = options_.subgroup_lanes;
+  for (std::size_t first = 0; first < count; first += width) {
+    auto here = static_cast<std::uint32_t>(std::min<std::size_t>(width, count - first));
+    id lane = subgroup_lane();
+    if (here < width)
+      lane = m_.once(Op::OpExtInst, m_.u32(),
+                     {m_.extended_set(), GLSLstd450UMin, lane, m_.u32_constant(here - 1)});
+    id bytes = m_.once(Op::OpUConvert, m_.u64(),
+                       {m_.once(Op::OpShiftLeftLogical, m_.u32(), {lane, m_.u32_constant(2)})});
+    id from = m_.emit(Op::OpIAdd, m_.u64(), {add_bytes(address, 4 * first), bytes});
+    id mine = load_element(memory_type::i32, from);
+    for (std::size_t k = 0; k < here; k++) words.push_back(broadcast(mine, k));
+  }
+  return words;
+}
+
+// Words of several columns in one load: word j of them is word j % words of column j / words.
+lowering::ids lowering::share_columns(const instruction& in, std::size_t words,
+                                      std::size_t columns) {
+  ids all;
+  auto count = static_cast<std::uint32_t>(words), width = options_.subgroup_lanes;
+  auto total = count * static_cast<std::uint32_t>(columns);
+  id stride = m_.emit(Op::OpUConvert, m_.u64(), {at(in.operands[2])});
+  for (std::uint32_t first = 0; first < total; first += width) {
+    id j = m_.once(Op::OpIAdd, m_.u32(), {subgroup_lane(), m_.u32_constant(first)});
+    j = m_.once(Op::OpExtInst, m_.u32(),
+                {m_.extended_set(), GLSLstd450UMin, j, m_.u32_constant(total - 1)});
+    id column = m_.once(Op::OpUDiv, m_.u32(), {j, m_.u32_constant(count)});
+    id place = m_.once(Op::OpUMod, m_.u32(), {j, m_.u32_constant(count)});
+    id bytes = m_.once(Op::OpShiftLeftLogical, m_.u32(), {place, m_.u32_constant(2)});
+    id distance =
+        m_.emit(Op::OpIMul, m_.u64(), {stride, m_.once(Op::OpUConvert, m_.u64(), {column})});
+    id from = m_.emit(Op::OpIAdd, m_.u64(), {at(in.operands[1]), distance});
+    from = m_.emit(Op::OpIAdd, m_.u64(), {from, m_.once(Op::OpUConvert, m_.u64(), {bytes})});
+    id mine = load_element(memory_type::i32, from);
+    for (std::uint32_t k = 0; k < std::min(width, total - first); k++)
+      all.push_back(broadcast(mine, k));
+  }
+  return all;
+}
+
+// ---- shared memory and lanes
+
+id lowering::shared_pointer(id index) {
+  return m_.emit(Op::OpAccessChain, m_.pointer(spv::StorageClass::Workgroup, m_.u32()),
+                 {shared_, index});
+}
+
+id lowering::load_shared(id index) {
+  return m_.emit(Op::OpLoad, m_.u32(),
+                 {shared_pointer(index), mask(spv::MemoryAccessMask::NonPrivatePointer)});
+}
+
+void lowering::store_shared(id index, id value) {
+  m_.statement(Op::OpStore,
+               {shared_pointer(index), value, mask(spv::MemoryAccessMask::NonPrivatePointer)});
+}
+
+void lowering::lower_shared(const instruction& in) {
+  using enum opcode;
+  id index = at(in.operands[0]);
+  if (in.op == shared_load_lanes || in.op == shared_store_lanes)
+    index = binary(Op::OpIAdd, index, lane_);
+  if (in.op == shared_load || in.op == shared_load_lanes) {
+    id value = load_shared(index);
+    return set(in, p_.values[in.result].scalar == scalar_type::f32 ? float_of(value) : value);
+  }
+  id value = at(in.operands[1]);
+  if (p_.values[in.operands[1]].scalar == scalar_type::f32) value = bits_of(value);
+  auto body = [&] { store_shared(index, value); };
+  if (in.op == shared_store && uniform(in.operands[0]))
+    if_then(first_lane_, body);
+  else
+    body();
+}
+
+// Everything this workgroup stored, in shared and global memory, is seen by all of it afterwards.
+void lowering::group_barrier() {
+  using spv::MemorySemanticsMask;
+  id group = m_.u32_constant(word(spv::Scope::Workgroup));
+  std::uint32_t semantics = 0;
+  for (MemorySemanticsMask m :
+       {MemorySemanticsMask::AcquireRelease, MemorySemanticsMask::UniformMemory,
+        MemorySemanticsMask::WorkgroupMemory, MemorySemanticsMask::MakeAvailable,
+        MemorySemanticsMask::MakeVisible})
+    semantics |= word(m);
+  m_.statement(Op::OpControlBarrier, {group, group, m_.u32_constant(semantics)});
+}
+
+id lowering::meet(opcode op, id a, id b) {
+  if (op == opcode::lane_tree_add) return m_.float_op(Op::OpFAdd, {a, b});
+  if (op == opcode::lane_sum) return binary(Op::OpIAdd, a, b);
+  return m_.emit(Op::OpExtInst, m_.u32(), {m_.extended_set(), GLSLstd450SMax, a, b});
+}
+
+id lowering::exchange(opcode op, id value, std::uint32_t distance) {
+  m_.capability(spv::Capability::GroupNonUniform);
+  m_.capability(spv::Capability::GroupNonUniformShuffle);
+  return m_.emit(Op::OpGroupNonUniformShuffleXor, op == opcode::lane_tree_add ? m_.f32() : m_.u32(),
+                 {m_.u32_constant(word(spv::Scope::Subgroup)), value, m_.u32_constant(distance)});
+}
+
+// Lane l meets lane l ^ s for s = 16, 8, 4, 2, 1. Addition commutes, so every lane gets the halving
+// tree's own bits. Lanes of one subgroup shuffle; further ones meet in shared memory.
+void lowering::lower_reduction(const instruction& in) {
+  id value = at(in.operands[0]);
+  std::uint32_t near = std::min<std::uint32_t>(warp_lanes, options_.subgroup_lanes);
+  if (near < warp_lanes) value = meet_in_shared_memory(in.op, value);
+  for (std::uint32_t s = near / 2; s > 0; s /= 2)
+    value = meet(in.op, value, exchange(in.op, value, s));
+  set(in, value);
+}
+
+// The steps that cross subgroups. Two scratch areas take turns, so one barrier is enough: whoever
+// writes an area again has passed the other's barrier, and with it all reads of this one.
+id lowering::meet_in_shared_memory(opcode op, id value) {
+  bool is_float = op == opcode::lane_tree_add;
+  std::uint32_t area = warp_lanes * static_cast<std::uint32_t>(p_.warps);
+  if (turn_ == 0) turn_ = m_.local_variable(m_.u32(), m_.u32_constant(0));
+  id turn = m_.emit(Op::OpLoad, m_.u32(), {turn_});
+  id base = add_constant(turn, p_.shared_words);
+  store_shared(binary(Op::OpIAdd, base, local_index_), is_float ? bits_of(value) : value);
+  m_.statement(Op::OpStore, {turn_, binary(Op::OpBitwiseXor, turn, m_.u32_constant(area))});
+  group_barrier();
+  id mine = binary(Op::OpIAdd, base, binary(Op::OpISub, local_index_, lane_));
+  std::uint32_t near = std::max(1u, options_.subgroup_lanes);
+  ids parts;
+  for (std::uint32_t k = 0; k < warp_lanes; k += near) {
+    id other = near == 1 ? m_.u32_constant(k)
+                         : m_.once(Op::OpBitwiseXor, m_.u32(), {lane_, m_.u32_constant(k)});
+    id part = load_shared(binary(Op::OpIAdd, mine, other));
+    parts.push_back(is_float ? float_of(part) : part);
+  }
+  for (std::size_t s = parts.size() / 2; s > 0; s /= 2)
+    for (std::size_t k = 0; k < s; k++) parts[k] = meet(op, parts[k], parts[k + s]);
+  return parts[0];
+}
+
+// ---- tiles
+
+void lowering::lower_tile(const instruction& in) {
+  if (in.op == opcode::tile_zero) {
+    bool is_float = p_.values[in.result].scalar == scalar_type::f32;
+    for (std::size_t c = 0; c < width(in.result); c++)
+      at(in.result, c) = is_float ? m_.f32_constant(0) : m_.u32_constant(0);
+    return;
+  }
+  value_id tile = in.op == opcode::tile_load ? in.result : in.operands[2];
+  memory_type mem =
+      p_.values[tile].scalar == scalar_type::f32 ? memory_type::f32 : memory_type::i32;
+  id mine = m_.emit(Op::OpIAdd, m_.u64(), {at(in.operands[0]), lane_bytes(4)});
+  for (std::size_t c = 0; c < width(tile); c++) {
+    id address = column_address(mine, in.operands[1], c);
+    if (in.op == opcode::tile_load)
+      at(tile, c) = load_element(mem, address);
+    else
+      store_element(mem, address, at(tile, c));
+  }
+}
+
+void lowering::lower_tile_map(const instruction& in) {
+  const region& body = in.regions[0];
+  for (std::uint32_t c = 0; c < in.imm; c++) {
+    at(body.parameters[0]) = m_.u32_constant(c);
+    known_[body.parameters[0]] = c;
+    for (std::size_t k = 0; k < in.operands.size(); k++)
+      at(body.parameters[k + 1]) = at(in.operands[k], c);
+    lower_region(body);
+    for (unsigned k = 0; k < in.results; k++) at(in.result + k, c) = at(body.yields[k]);
+  }
+}
+
+// The words of x that a tile_dot wants: column by column.
+lowering::ids lowering::activation_words(const instruction& in, std::size_t words,
+                                         std::size_t columns) {
+  if (options_.share_uniform_loads && words % options_.subgroup_lanes != 0)
+    return share_columns(in, words, columns);
+  ids all;
+  for (std::size_t c = 0; c < columns; c++) {
+    id x = column_address(at(in.operands[1]), in.operands[2], c);
+    if (options_.share_uniform_loads) {
+      ids column = share_words(x, words);
+      all.insert(all.end(), column.begin(), column.end());
+    } else {
+      for (std::size_t k = 0; k < words; k++)
+        all.push_back(load_element(memory_type::i32, add_bytes(x, 4 * k)));
+    }
+  }
+  return all;
+}
+
+void lowering::lower_tile_dot(const instruction& in) {
+  std::size_t words = in.operands.size() - 3, columns = width(in.result);
+  ids x = activation_words(in, words, columns);
+  std::vector<ids> weights;
+  if (!options_.integer_dot)
+    for (std::size_t k = 0; k < words; k++)
+      weights.push_back(bytes_unsigned(at(in.operands[k + 3])));
+  for (std::size_t c = 0; c < columns; c++) {
+    id sum = at(in.operands[0], c);
+    for (std::size_t k = 0; k < words; k++) {
+      id with = x[c * words + k];
+      sum = options_.integer_dot ? dot(at(in.operands[k + 3]), with, sum, in.imm)
+                                 : dot_of_bytes(weights[k], bytes_signed(with), sum);
+    }
+    at(in.result, c) = sum;
+  }
+}
+
+// c + sum of u8(a) * s8(b). With at most 7 bits used a byte of a is also a signed one, and the
+// plain signed product does, which more hardware has.
+id lowering::dot(id a, id b, id c, std::uint32_t bits_of_a) {
+  if (!options_.integer_dot) return dot_of_bytes(bytes_unsigned(a), bytes_signed(b), c);
+  m_.extension("SPV_KHR_integer_dot_product");
+  m_.capability(spv::Capability::DotProduct);
+  m_.capability(spv::Capability::DotProductInput4x8BitPacked);
+  std::uint32_t packed = word(spv::PackedVectorFormat::PackedVectorFormat4x8Bit);
+  id sum = bits_of_a < 8 ? m_.emit(Op::OpSDot, m_.u32(), {a, b, packed})
+                         : m_.emit(Op::OpSUDot, m_.u32(), {b, a, packed});
+  return binary(Op::OpIAdd, c, sum);
+}
+
+lowering::ids lowering::bytes_unsigned(id four) {
+  ids bytes = {and_constant(four, 255)};
+  for (std::uint32_t k = 1; k < 3; k++)
+    bytes.push_back(and_constant(shift_right(four, 8 * k), 255));
+  bytes.push_back(shift_right(four, 24));
+  return bytes;
+}
+
+lowering::ids lowering::bytes_signed(id four) {
+  ids bytes;
+  for (std::uint32_t k = 0; k < 3; k++)
+    bytes.push_back(shift_right_signed(shift_left(four, 24 - 8 * k), 24));
+  bytes.push_back(shift_right_signed(four, 24));
+  return bytes;
+}
+
+id lowering::dot_of_bytes(const ids& a, const ids& b, id c) {
+  for (std::size_t k = 0; k < 4; k++) c = binary(Op::OpIAdd, c, binary(Op::OpIMul, a[k], b[k]));
+  return c;
+}
+
+}  // namespace terrane::kernels::spirv
