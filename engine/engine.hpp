@@ -1,4 +1,5 @@
-// The engine: one model on the devices of this machine, its sessions, and the moves between devices.
+// The engine: one model on the devices of this machine, its sessions, and the moves between
+// devices.
 //
 // The engine owns devices, model and one thread, the step loop, which alone touches sessions and
 // placement. Every call here may come from any thread but the observers' own; it hands a command to
@@ -22,6 +23,7 @@
 #include "engine/device/device.hpp"
 #include "engine/model/model.hpp"
 #include "engine/sampling/sampler.hpp"
+#include "engine/tokenizer/tokenizer.hpp"
 #include "kernels/result.hpp"
 
 namespace terrane::engine {
@@ -34,7 +36,7 @@ using wall_time = std::chrono::system_clock::time_point;
 
 struct token_event {
   token_id token = 0;
-  std::string_view text;          // whole UTF-8 characters only; may be empty; valid during the call
+  std::string_view text;  // whole UTF-8 characters only; may be empty; valid during the call
   std::uint64_t logits_hash = 0;  // of the bits of all logits it was drawn from; 0 if not asked for
 };
 
@@ -44,34 +46,36 @@ const char* to_string(stop_reason reason);
 struct reply_summary {
   session_id session = 0;
   stop_reason reason = stop_reason::stopped;
-  std::optional<error> failure;      // of `failed`
+  std::optional<error> failure;  // of `failed`
   std::uint32_t prompt_tokens = 0;
-  std::uint32_t cached_tokens = 0;   // of these, whose KV was there before
+  std::uint32_t cached_tokens = 0;  // of these, whose KV was there before
   std::uint32_t generated_tokens = 0;
   double prefill_ms = 0, decode_ms = 0;
-  std::uint32_t moves = 0;           // committed during the reply
+  std::uint32_t moves = 0;  // committed during the reply
   double longest_pause_ms = 0;
-  std::uint64_t logits_hash = 0;     // over all tokens of the reply; 0 if not asked for
+  std::uint64_t logits_hash = 0;  // over all tokens of the reply; 0 if not asked for
 };
 
 class reply_observer {
  public:
   virtual ~reply_observer() = default;
   virtual void on_token(const token_event& token) = 0;
-  // With generate_request::every_logit: the logits after each prompt token, `position` of that token.
+  // With generate_request::every_logit: the logits after each prompt token, `position` of that
+  // token.
   virtual void on_logits(std::uint32_t position, std::span<const float> logits);
   // Exactly once, last. Also when generate() was accepted and then stopped or failed.
   virtual void on_end(const reply_summary& summary) = 0;
 };
 
 struct generate_request {
-  session_id session = 0;             // 0: a new one
-  bool keep = false;                  // the session stays when the reply has ended
-  std::int64_t owner = 0;             // uid, kept with the session
-  std::vector<token_id> prompt;       // appended to what the session holds; not empty
+  session_id session = 0;        // 0: a new one
+  bool keep = false;             // the session stays when the reply has ended
+  std::int64_t owner = 0;        // uid, kept with the session
+  std::vector<token_id> prompt;  // appended to what the session holds; not empty
   std::vector<token_id> stop_tokens;
   std::vector<std::string> stop_texts;
-  std::uint32_t max_tokens = 256;     // 0: only read the prompt
+  std::uint32_t max_tokens = 256;  // 0: only read the prompt
+  std::uint32_t prompt_chunk = 0;  // tokens of the prompt in one step, at most; 0: as many as fit
   sampling_parameters sampling;
   bool hash_logits = false;
   bool every_logit = false;
@@ -98,13 +102,13 @@ struct move_status {
   move_state state = move_state::waiting;
   std::vector<part_move> parts;
   std::optional<spill_request> spill;
-  std::string by, reason;            // as given
-  std::uint64_t bytes_total = 0;     // known once it prepares
+  std::string by, reason;         // as given
+  std::uint64_t bytes_total = 0;  // known once it prepares
   std::uint64_t bytes_done = 0;
   std::uint64_t bytes_in_pause = 0;  // copied while replies waited
   double prepare_ms = 0;
-  double pause_ms = 0;               // how long the step loop stood still
-  std::uint64_t revision = 0;        // of the placement after the commit
+  double pause_ms = 0;         // how long the step loop stood still
+  std::uint64_t revision = 0;  // of the placement after the commit
   std::optional<error> failure;
   wall_time ended;
 };
@@ -141,35 +145,38 @@ struct session_status {
 };
 struct engine_status {
   std::uint64_t revision = 0;
-  std::vector<part_status> parts;  // as model().parts()
+  std::vector<part_status> parts;  // as loaded_model().parts()
   std::vector<session_status> sessions;
   std::vector<move_status> moves;  // waiting and preparing
   std::uint64_t steps = 0, tokens = 0;
-  double decode_tok_s = 0;         // over the last steps that decoded
+  double decode_tok_s = 0;  // over the last steps that decoded
 };
 
 struct engine_options {
-  std::uint32_t context_tokens = 2048;  // of a session; at most what the model was trained for
-  std::uint32_t sessions = 4;           // at once
-  std::uint32_t rows = 64;              // tokens of one step; a multiple of 8
-  std::vector<std::uint32_t> placement; // device by part; empty: all on device 0
+  std::uint32_t context_tokens = 2048;   // of a session; at most what the model was trained for
+  std::uint32_t sessions = 4;            // at once
+  std::uint32_t rows = 64;               // tokens of one step; a multiple of 8
+  std::vector<std::uint32_t> placement;  // device by part; empty: all on device 0
 };
 
-class engine {
+class inference_engine {
  public:
   // Loads the model's weights to their places. `progress` gets bytes done and in all.
-  static result<std::unique_ptr<engine>> start(
-      std::unique_ptr<const model> of, std::vector<std::unique_ptr<device>> devices, const engine_options& options,
+  static result<std::unique_ptr<inference_engine>> start(
+      std::unique_ptr<const model> of, std::vector<std::unique_ptr<device>> devices,
+      const engine_options& options,
       const std::function<void(std::uint64_t done, std::uint64_t total)>& progress = {});
-  virtual ~engine() = default;  // ends replies and moves, then the threads
+  virtual ~inference_engine() = default;  // ends replies and moves, then the threads
 
-  virtual const class model& model() const = 0;
-  virtual const std::vector<std::unique_ptr<device>>& devices() const = 0;
+  virtual const model& loaded_model() const = 0;
+  virtual const tokenizer& words() const = 0;
+  virtual std::span<device* const> devices() const = 0;
   virtual const engine_options& options() const = 0;
 
   // Accepts a request or says why not: context exceeded, no room for its KV (with the numbers),
   // session unknown or busy. The observer lives until its on_end has returned.
-  virtual result<session_id> generate(generate_request request, std::shared_ptr<reply_observer> observer) = 0;
+  virtual result<session_id> generate(generate_request request,
+                                      std::shared_ptr<reply_observer> observer) = 0;
   virtual result<void> stop(session_id session) = 0;   // ends its reply; the session stays if kept
   virtual result<void> close(session_id session) = 0;  // ends it all; its pages return
 

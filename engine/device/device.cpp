@@ -51,8 +51,7 @@ std::uint64_t device::used_bytes() const {
 result<std::unique_ptr<device_memory>> device::allocate(std::size_t bytes, memory_use use) {
   if (bytes == 0) bytes = 1;
   std::lock_guard lock(admission_);
-  std::uint64_t limit = budget_bytes_.load();
-  if (limit == 0) limit = info_.memory_bytes;
+  const std::uint64_t limit = limit_bytes();
   std::uint64_t held = used_bytes();
   if (bytes > limit || held > limit - bytes) {
     return fail(error_code::no_room,

@@ -4,8 +4,8 @@
 // outlives all memory, kernels and command lists made from it. Addresses are 64-bit and go to
 // kernels as they are.
 //
-// Threads: the step loop records, submits and waits from one thread at a time. allocate(),
-// compile(), write(), read() and the counters may be called from any thread meanwhile (a move
+// Threads: the step loop submits and waits from one thread at a time. allocate(), compile(),
+// record(), write(), read() and the counters may be called from any thread meanwhile (a move
 // prepares while the step loop runs).
 #pragma once
 
@@ -113,6 +113,8 @@ class device {
   }
   std::uint64_t used_bytes() const;
   std::uint64_t budget_bytes() const { return budget_bytes_.load(); }
+  // What allocate() keeps to: the budget, or all that the device has.
+  std::uint64_t limit_bytes() const { return budget_bytes() != 0 ? budget_bytes() : info_.memory_bytes; }
   void set_budget_bytes(std::uint64_t bytes) { budget_bytes_.store(bytes); }
   // What the device has in use by everybody, as its driver says; 0 where it does not say.
   virtual std::uint64_t driver_used_bytes() const { return 0; }

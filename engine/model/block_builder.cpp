@@ -51,8 +51,8 @@ void block_builder::add(const std::string& name, std::uint64_t n, std::uint64_t 
     made.format = kernels::find_weight_format(static_cast<std::uint32_t>(t.type));
     if (made.format == nullptr) {
       return fault({error_code::unsupported,
-                    "format " + std::string(gguf::to_string(t.type)) + " is not supported; supported are " +
-                        kernels::weight_format_names(),
+                    "format " + std::string(gguf::to_string(t.type)) +
+                        " is not supported; supported are " + kernels::weight_format_names(),
                     where});
     }
     if (k % 32 != 0 || k % made.format->block_elements != 0) {
@@ -63,9 +63,10 @@ void block_builder::add(const std::string& name, std::uint64_t n, std::uint64_t 
     }
     made.bytes = kernels::packed_bytes(*made.format, n, k);
   } else if (t.type != gguf::ggml_type::f32) {
-    return fault({error_code::unsupported,
-                  "a vector of format " + std::string(gguf::to_string(t.type)) + "; only F32 is supported",
-                  where});
+    return fault(
+        {error_code::unsupported,
+         "a vector of format " + std::string(gguf::to_string(t.type)) + "; only F32 is supported",
+         where});
   }
   weight_block& block = blocks_.back();
   made.offset = (block.bytes + tensor_alignment - 1) / tensor_alignment * tensor_alignment;

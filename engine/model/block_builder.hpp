@@ -1,6 +1,6 @@
-// Collects the tensors of weight blocks while an architecture reads a file: finds each by name, checks
-// its shape and format, and lays it out. The first fault is kept and returned by finish(). Not
-// thread safe; used while a model opens.
+// Collects the tensors of weight blocks while an architecture reads a file: finds each by name,
+// checks its shape and format, and lays it out. The first fault is kept and returned by finish().
+// Not thread safe; used while a model opens.
 #pragma once
 
 #include <string>

@@ -18,7 +18,8 @@ constexpr std::array architectures = {architecture{"llama", read_llama}};
 
 std::string architecture_names() {
   std::string names;
-  for (const architecture& a : architectures) names += (names.empty() ? "" : ", ") + std::string(a.name);
+  for (const architecture& a : architectures)
+    names += (names.empty() ? "" : ", ") + std::string(a.name);
   return names;
 }
 
@@ -51,9 +52,10 @@ result<std::unique_ptr<const model>> model::open(const std::filesystem::path& pa
     m->config_.quantization = main_format(m->blocks_);
     return std::unique_ptr<const model>(std::move(m));
   }
-  return fail(error_code::unsupported,
-              "architecture \"" + wanted + "\" is not supported; supported are " + architecture_names(),
-              path.string() + ", general.architecture");
+  return fail(
+      error_code::unsupported,
+      "architecture \"" + wanted + "\" is not supported; supported are " + architecture_names(),
+      path.string() + ", general.architecture");
 }
 
 std::optional<part_index> model::find_part(std::string_view name) const {

@@ -1,6 +1,6 @@
-// A model as the engine knows it: its dimensions, its parts, and which tensors of the file each part
-// needs. Opening checks every tensor against the shape that the architecture expects and reads no
-// weights. Immutable once open; any thread.
+// A model as the engine knows it: its dimensions, its parts, and which tensors of the file each
+// part needs. Opening checks every tensor against the shape that the architecture expects and reads
+// no weights. Immutable once open; any thread.
 //
 // A part is the unit of placement: "embedding", "layer.N.attn" (with its KV cache), "layer.N.ffn",
 // "head". Weights come in blocks, the unit of loading and of copying: a part's own tensors are one
@@ -51,16 +51,16 @@ struct weight_block {
 
 struct rope_settings {
   float theta = 10000.0F;
-  float linear_factor = 1.0F;   // positions are divided by it
-  std::vector<float> factors;   // one a frequency, which it divides; empty: none
-  std::uint32_t rotated = 0;    // elements of a head that turn
+  float linear_factor = 1.0F;  // positions are divided by it
+  std::vector<float> factors;  // one a frequency, which it divides; empty: none
+  std::uint32_t rotated = 0;   // elements of a head that turn
   kernels::rope_pairs pairs = kernels::rope_pairs::adjacent;
 };
 
 struct model_config {
   std::string architecture;
-  std::string name;            // as the file says, may be empty
-  std::string quantization;    // format with the most bytes, for people
+  std::string name;          // as the file says, may be empty
+  std::string quantization;  // format with the most bytes, for people
   std::uint32_t layers = 0;
   std::uint32_t hidden = 0;
   std::uint32_t feed_forward = 0;
@@ -95,8 +95,8 @@ class model {
   std::vector<weight_block> blocks_;
 };
 
-// An architecture: how a file of it is read. One entry of the table in model.cpp each; the graph that
-// runs it is in the same file as read().
+// An architecture: how a file of it is read. One entry of the table in model.cpp each; the graph
+// that runs it is in the same file as read().
 struct architecture_layout {
   model_config config;
   std::vector<model_part> parts;

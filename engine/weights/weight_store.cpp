@@ -8,7 +8,8 @@ namespace {
 constexpr std::size_t slice_bytes = 4U << 20;  // what is read, packed and sent at a time
 }
 
-weight_store::weight_store(device& on, const model& of) : device_(on), model_(of), blocks_(of.blocks().size()) {}
+weight_store::weight_store(device& on, const model& of)
+    : device_(on), model_(of), blocks_(of.blocks().size()) {}
 
 resident_block_ptr weight_store::find(std::uint32_t block) const {
   std::lock_guard lock(guard_);
@@ -22,15 +23,17 @@ std::uint64_t weight_store::missing_bytes(const std::vector<std::uint32_t>& bloc
   return sum;
 }
 
-result<resident_block_ptr> weight_store::bring(std::uint32_t block, const resident_block_ptr& source,
-                                               device* from, const copy_progress& progress) {
+result<resident_block_ptr> weight_store::bring(std::uint32_t block,
+                                               const resident_block_ptr& source, device* from,
+                                               const copy_progress& progress) {
   if (resident_block_ptr here = find(block)) return here;
   const weight_block& description = model_.blocks()[block];
-  result<std::unique_ptr<device_memory>> memory = device_.allocate(description.bytes, memory_use::weights);
+  result<std::unique_ptr<device_memory>> memory =
+      device_.allocate(description.bytes, memory_use::weights);
   if (!memory) return tl::unexpected<error>(memory.error());
-  result<void> filled = source != nullptr
-                            ? copy_between(*from, *source->memory, 0, device_, **memory, 0, description.bytes, progress)
-                            : load(description, **memory, progress);
+  result<void> filled = source != nullptr ? copy_between(*from, *source->memory, 0, device_,
+                                                         **memory, 0, description.bytes, progress)
+                                          : load(description, **memory, progress);
   if (!filled) return tl::unexpected<error>(filled.error());
   auto made = std::make_shared<resident_block>();
   made->description = &description;
@@ -40,7 +43,8 @@ result<resident_block_ptr> weight_store::bring(std::uint32_t block, const reside
   return resident_block_ptr(made);
 }
 
-result<void> weight_store::load(const weight_block& block, device_memory& to, const copy_progress& progress) {
+result<void> weight_store::load(const weight_block& block, device_memory& to,
+                                const copy_progress& progress) {
   std::uint64_t done = 0;
   for (const block_tensor& t : block.tensors) {
     result<void> ok = load_tensor(t, to, progress, done);
@@ -62,7 +66,8 @@ result<void> weight_store::load_tensor(const block_tensor& tensor, device_memory
   const std::uint64_t group_bytes = kernels::packed_group_bytes(*tensor.format, tensor.k);
   const std::uint64_t groups_at_once = std::max<std::uint64_t>(1, slice_bytes / group_bytes);
   for (std::uint64_t row = 0; row < tensor.n; row += groups_at_once * 32) {
-    const std::uint64_t rows = std::min(groups_at_once * 32, tensor.n - row), groups = (rows + 31) / 32;
+    const std::uint64_t rows = std::min(groups_at_once * 32, tensor.n - row),
+                        groups = (rows + 31) / 32;
     stored.resize(rows * tensor.source->row_bytes());
     result<void> ok = model_.file().read_rows(*tensor.source, row, rows, stored);
     if (!ok) return ok;
@@ -81,9 +86,9 @@ result<void> weight_store::load_tensor(const block_tensor& tensor, device_memory
   return {};
 }
 
-result<void> copy_between(device& from, const device_memory& source, std::size_t source_offset, device& to,
-                          device_memory& target, std::size_t target_offset, std::size_t bytes,
-                          const copy_progress& progress) {
+result<void> copy_between(device& from, const device_memory& source, std::size_t source_offset,
+                          device& to, device_memory& target, std::size_t target_offset,
+                          std::size_t bytes, const copy_progress& progress) {
   std::vector<std::byte> staging;
   for (std::size_t done = 0; done < bytes;) {
     const std::size_t now = std::min(slice_bytes, bytes - done);

@@ -1,6 +1,7 @@
-// The weights that lie on one device: blocks of a model, packed, each at most once. A block is loaded
-// from the file or copied from another device, shared by the parts that use it, and given back with
-// its last user. One store per device; any thread (a move loads while the step loop runs).
+// The weights that lie on one device: blocks of a model, packed, each at most once. A block is
+// loaded from the file or copied from another device, shared by the parts that use it, and given
+// back with its last user. One store per device; any thread (a move loads while the step loop
+// runs).
 #pragma once
 
 #include <functional>
@@ -35,17 +36,18 @@ class weight_store {
   // Bytes to allocate before all of these blocks are here.
   std::uint64_t missing_bytes(const std::vector<std::uint32_t>& blocks) const;
 
-  // The block, brought here if it is missing: from `source` (on the device `from`) if given, else from
-  // the file, packing it. Fails with no_room, io, device_fault or cancelled; nothing stays then.
-  result<resident_block_ptr> bring(std::uint32_t block, const resident_block_ptr& source, device* from,
-                                   const copy_progress& progress);
+  // The block, brought here if it is missing: from `source` (on the device `from`) if given, else
+  // from the file, packing it. Fails with no_room, io, device_fault or cancelled; nothing stays
+  // then.
+  result<resident_block_ptr> bring(std::uint32_t block, const resident_block_ptr& source,
+                                   device* from, const copy_progress& progress);
 
   device& on() const { return device_; }
 
  private:
   result<void> load(const weight_block& block, device_memory& to, const copy_progress& progress);
-  result<void> load_tensor(const block_tensor& tensor, device_memory& to, const copy_progress& progress,
-                           std::uint64_t& done);
+  result<void> load_tensor(const block_tensor& tensor, device_memory& to,
+                           const copy_progress& progress, std::uint64_t& done);
 
   device& device_;
   const model& model_;
@@ -54,8 +56,8 @@ class weight_store {
 };
 
 // Copies bytes between memory of two devices, directly where the host reaches one of them.
-result<void> copy_between(device& from, const device_memory& source, std::size_t source_offset, device& to,
-                          device_memory& target, std::size_t target_offset, std::size_t bytes,
-                          const copy_progress& progress = {});
+result<void> copy_between(device& from, const device_memory& source, std::size_t source_offset,
+                          device& to, device_memory& target, std::size_t target_offset,
+                          std::size_t bytes, const copy_progress& progress = {});
 
 }  // namespace terrane::engine

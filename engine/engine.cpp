@@ -1,0 +1,187 @@
+#include "engine/engine.hpp"
+
+#include <algorithm>
+
+#include "engine/migration/mover.hpp"
+#include "engine/session/step_loop.hpp"
+#include "engine/tokenizer/from_gguf.hpp"
+
+namespace terrane::engine {
+
+const char* to_string(stop_reason reason) {
+  switch (reason) {
+    case stop_reason::end_of_text:
+      return "end_of_text";
+    case stop_reason::max_tokens:
+      return "max_tokens";
+    case stop_reason::stop_text:
+      return "stop_text";
+    case stop_reason::context_full:
+      return "context_full";
+    case stop_reason::stopped:
+      return "stopped";
+    case stop_reason::failed:
+      return "failed";
+  }
+  return "unknown";
+}
+
+void reply_observer::on_logits(std::uint32_t, std::span<const float>) {}
+
+namespace {
+
+class local_engine final : public inference_engine {
+ public:
+  local_engine(std::unique_ptr<const model> of, tokenizer words, device_rooms rooms,
+               const engine_options& options, const workspace_shape& shape,
+               std::vector<std::vector<resident_block_ptr>> blocks,
+               std::unique_ptr<execution_plan> plan)
+      : model_(std::move(of)),
+        words_(std::move(words)),
+        rooms_(std::move(rooms)),
+        options_(options),
+        loop_(*model_, words_, rooms_, options_, shape, std::move(blocks), std::move(plan)),
+        mover_(*model_, rooms_, shape, loop_) {
+    for (const auto& room : rooms_) devices_.push_back(room->on.get());
+  }
+
+  const model& loaded_model() const override { return *model_; }
+  const tokenizer& words() const override { return words_; }
+  std::span<device* const> devices() const override { return devices_; }
+  const engine_options& options() const override { return options_; }
+
+  result<session_id> generate(generate_request request,
+                              std::shared_ptr<reply_observer> observer) override {
+    return loop_.call([&] { return loop_.accept(std::move(request), std::move(observer)); });
+  }
+  result<void> stop(session_id id) override {
+    return loop_.call([&] { return loop_.stop(id); });
+  }
+  result<void> close(session_id id) override {
+    return loop_.call([&] { return loop_.close(id); });
+  }
+
+  result<move_id> move(move_request request, move_observer observer) override {
+    result<void> ok = check(request);
+    if (!ok) return tl::unexpected<error>(ok.error());
+    return mover_.add(std::move(request), std::move(observer));
+  }
+  result<void> cancel_move(move_id id) override { return mover_.cancel(id); }
+
+  engine_status status() override {
+    engine_status out = loop_.call([&] { return loop_.status(); });
+    out.moves = mover_.pending();
+    for (const move_status& m : out.moves)
+      for (const part_move& p : m.parts) out.parts[p.part].moving_to = p.device;
+    return out;
+  }
+  std::uint64_t revision() const override { return loop_.revision(); }
+
+ private:
+  result<void> check(const move_request& request) const {
+    if (request.parts.empty() && !request.spill)
+      return fail(error_code::invalid_input, "the move names no part");
+    for (const part_move& m : request.parts) {
+      if (m.part >= model_->parts().size())
+        return fail(error_code::not_found, "there is no part number " + std::to_string(m.part));
+      if (m.device >= rooms_.size())
+        return fail(error_code::not_found, "there is no device number " + std::to_string(m.device));
+    }
+    if (request.spill && request.spill->device.value_or(0) >= rooms_.size())
+      return fail(error_code::not_found,
+                  "there is no device number " + std::to_string(*request.spill->device));
+    if (request.revision && *request.revision != revision()) {
+      return fail(error_code::conflict, "the move was decided on revision " +
+                                            std::to_string(*request.revision) +
+                                            ", the placement is at " + std::to_string(revision()));
+    }
+    return {};
+  }
+
+  std::unique_ptr<const model> model_;
+  tokenizer words_;
+  device_rooms rooms_;
+  std::vector<device*> devices_;
+  engine_options options_;
+  step_loop loop_;
+  mover mover_;
+};
+
+result<void> check_options(const model& of, std::size_t devices, engine_options& options) {
+  if (options.rows == 0 || options.rows % 8 != 0)
+    return fail(error_code::invalid_input, std::to_string(options.rows) + " is not a multiple of 8",
+                "rows");
+  if (options.sessions == 0 || options.sessions > 1024)
+    return fail(error_code::invalid_input,
+                std::to_string(options.sessions) + " is not between 1 and 1024", "sessions");
+  if (options.context_tokens == 0) options.context_tokens = of.config().context_tokens;
+  if (options.context_tokens > of.config().context_tokens) {
+    return fail(error_code::invalid_input,
+                std::to_string(options.context_tokens) + " is more than the " +
+                    std::to_string(of.config().context_tokens) + " that the model was trained for",
+                "context_tokens");
+  }
+  if (options.placement.empty()) options.placement.assign(of.parts().size(), 0);
+  if (options.placement.size() != of.parts().size()) {
+    return fail(error_code::invalid_input,
+                "a placement of " + std::to_string(options.placement.size()) +
+                    " parts for a model of " + std::to_string(of.parts().size()),
+                "placement");
+  }
+  if (devices == 0 || devices > 32)
+    return fail(error_code::invalid_input, "1 to 32 devices are supported", "devices");
+  for (std::uint32_t d : options.placement)
+    if (d >= devices)
+      return fail(error_code::not_found, "there is no device number " + std::to_string(d),
+                  "placement");
+  return {};
+}
+
+}  // namespace
+
+result<std::unique_ptr<inference_engine>> inference_engine::start(
+    std::unique_ptr<const model> of, std::vector<std::unique_ptr<device>> devices,
+    const engine_options& wanted,
+    const std::function<void(std::uint64_t done, std::uint64_t total)>& progress) {
+  engine_options options = wanted;
+  result<void> ok = check_options(*of, devices.size(), options);
+  if (!ok) return tl::unexpected<error>(ok.error());
+  result<vocabulary> read = read_vocabulary(of->file().meta());
+  if (!read) return tl::unexpected<error>(read.error());
+  result<tokenizer> words = tokenizer::make(std::move(*read));
+  if (!words) return tl::unexpected<error>(words.error());
+
+  device_rooms rooms;
+  for (std::uint32_t d = 0; d < devices.size(); d++)
+    rooms.push_back(std::make_unique<device_room>(std::move(devices[d]), d, *of));
+  const workspace_shape shape{options.rows, options.sessions, options.context_tokens};
+  std::vector<std::vector<resident_block_ptr>> blocks(of->parts().size());
+  std::uint64_t total = 0, before = 0;
+  for (part_index p = 0; p < blocks.size(); p++) total += of->part_bytes(p);
+  for (part_index p = 0; p < blocks.size(); p++) {
+    device_room& room = *rooms[options.placement[p]];
+    ok = room.open(*of, shape);
+    if (!ok) return tl::unexpected<error>(ok.error());
+    for (std::uint32_t b : of->parts()[p].blocks) {
+      result<resident_block_ptr> block =
+          room.weights.bring(b, nullptr, nullptr, [&](std::uint64_t done) {
+            if (progress) progress(before + done, total);
+            return true;
+          });
+      if (!block) return tl::unexpected<error>(block.error());
+      before += (*block)->description->bytes;
+      blocks[p].push_back(std::move(*block));
+    }
+  }
+  residency where{options.placement, std::vector<std::uint32_t>(of->config().layers, 0)};
+  result<std::unique_ptr<execution_plan>> plan = execution_plan::make(*of, rooms, std::move(where));
+  if (plan) {
+    ok = (*plan)->prepare({1, 1, 1});
+    if (!ok) return tl::unexpected<error>(ok.error());
+  }
+  if (!plan) return tl::unexpected<error>(plan.error());
+  return std::make_unique<local_engine>(std::move(of), std::move(*words), std::move(rooms), options,
+                                        shape, std::move(blocks), std::move(*plan));
+}
+
+}  // namespace terrane::engine

@@ -1,0 +1,73 @@
+#include "engine/kv/page_pool.hpp"
+
+#include <algorithm>
+#include <bitset>
+#include <optional>
+
+namespace terrane::engine {
+
+namespace {
+constexpr std::uint32_t arena_pages = 16;
+}
+
+struct kv_page::arena {
+  std::unique_ptr<device_memory> memory;
+  std::mutex guard;
+  std::bitset<arena_pages> used;
+
+  std::optional<std::uint32_t> take() {
+    std::lock_guard lock(guard);
+    for (std::uint32_t i = 0; i < arena_pages; i++)
+      if (!used[i]) {
+        used[i] = true;
+        return i;
+      }
+    return std::nullopt;
+  }
+  void put_back(std::uint32_t index) {
+    std::lock_guard lock(guard);
+    used[index] = false;
+  }
+  std::uint32_t free_pages() {
+    std::lock_guard lock(guard);
+    return arena_pages - static_cast<std::uint32_t>(used.count());
+  }
+};
+
+kv_page::~kv_page() { arena_->put_back(index_); }
+std::uint64_t kv_page::address() const { return arena_->memory->address() + offset_; }
+device_memory& kv_page::memory() const { return *arena_->memory; }
+
+page_pool::page_pool(device& on, std::uint32_t device_index, std::uint32_t layers,
+                     std::size_t page_bytes)
+    : device_(on), device_index_(device_index), page_bytes_(page_bytes), layers_(layers) {}
+
+result<kv_page_ptr> page_pool::take(std::uint32_t layer) {
+  std::lock_guard lock(guard_);
+  auto& arenas = layers_[layer];
+  std::erase_if(arenas, [](const auto& a) { return a.expired(); });
+  auto page = [&](std::shared_ptr<kv_page::arena> a, std::uint32_t index) {
+    return kv_page_ptr(new kv_page(std::move(a), index, index * page_bytes_, device_index_));
+  };
+  for (const auto& weak : arenas)
+    if (auto a = weak.lock())
+      if (auto index = a->take()) return page(std::move(a), *index);
+  result<std::unique_ptr<device_memory>> memory =
+      device_.allocate(arena_pages * page_bytes_, memory_use::kv);
+  if (!memory) return tl::unexpected<error>(memory.error());
+  auto made = std::make_shared<kv_page::arena>();
+  made->memory = std::move(*memory);
+  arenas.push_back(made);
+  return page(made, *made->take());
+}
+
+std::uint64_t page_pool::bytes_to_take(std::uint32_t layer, std::uint64_t count) const {
+  std::lock_guard lock(guard_);
+  std::uint64_t free = 0;
+  for (const auto& weak : layers_[layer])
+    if (auto a = weak.lock()) free += a->free_pages();
+  const std::uint64_t missing = count > free ? count - free : 0;
+  return (missing + arena_pages - 1) / arena_pages * arena_pages * page_bytes_;
+}
+
+}  // namespace terrane::engine

@@ -1,0 +1,43 @@
+// A move while it is carried out: what it brings where, and how far it is. Made by the mover,
+// filled in turn by the mover's thread (allocations, copies) and by the step loop (survey, commit);
+// the two hand it over, so it has no lock.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "engine/engine.hpp"
+#include "engine/session/execution_plan.hpp"
+
+namespace terrane::engine {
+
+// One KV page on its way.
+struct page_move {
+  session_id session = 0;
+  std::uint32_t layer = 0;
+  std::uint32_t page = 0;
+  std::uint32_t target = 0;  // device
+  kv_page_ptr from, to;
+  bool full = false;  // it can never change again, so it may be copied ahead
+  bool copied = false;
+};
+
+struct move_job {
+  move_status status;
+  move_observer observer;
+  std::vector<std::uint32_t> parts_after;  // device by part
+  std::vector<page_move> pages;
+  std::vector<std::vector<resident_block_ptr>> blocks_after;  // by part that moves, else empty
+  residency where_after;                                      // as of the last survey
+  std::vector<step_size> sizes;                               // steps to record before the commit
+  std::unique_ptr<execution_plan> plan;
+  std::atomic<bool> cancelled{false};
+  bool committing = false;
+
+  // What the commit took out of use; freed by the mover's thread, outside the pause.
+  std::unique_ptr<execution_plan> old_plan;
+  std::vector<std::vector<resident_block_ptr>> old_blocks;
+};
+
+}  // namespace terrane::engine

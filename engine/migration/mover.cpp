@@ -1,0 +1,285 @@
+#include "engine/migration/mover.hpp"
+
+#include <algorithm>
+
+namespace terrane::engine {
+
+namespace {
+// Looks at the sessions this often for pages that have become full, then commits what there is.
+constexpr int most_rounds = 16;
+}  // namespace
+
+const char* to_string(move_state state) {
+  switch (state) {
+    case move_state::waiting:
+      return "waiting";
+    case move_state::preparing:
+      return "preparing";
+    case move_state::committed:
+      return "committed";
+    case move_state::failed:
+      return "failed";
+    case move_state::cancelled:
+      return "cancelled";
+  }
+  return "unknown";
+}
+
+mover::mover(const model& of, device_rooms& rooms, const workspace_shape& shape, step_loop& loop)
+    : model_(of), rooms_(rooms), shape_(shape), loop_(loop), thread_([this] { run(); }) {}
+
+mover::~mover() {
+  {
+    std::lock_guard lock(guard_);
+    ending_ = true;
+    for (auto& job : queue_) job->cancelled = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+move_id mover::add(move_request request, move_observer observer) {
+  auto job = std::make_shared<move_job>();
+  job->status.parts = std::move(request.parts);
+  job->status.spill = request.spill;
+  job->status.by = std::move(request.by);
+  job->status.reason = std::move(request.reason);
+  job->observer = std::move(observer);
+  std::lock_guard lock(guard_);
+  job->status.id = next_++;
+  queue_.push_back(job);
+  wake_.notify_one();
+  return job->status.id;
+}
+
+result<void> mover::cancel(move_id id) {
+  std::lock_guard lock(guard_);
+  for (auto& job : queue_) {
+    if (job->status.id != id) continue;
+    if (job->committing)
+      return fail(error_code::conflict, "move " + std::to_string(id) + " is being committed");
+    job->cancelled = true;
+    return {};
+  }
+  return fail(error_code::not_found, "there is no move " + std::to_string(id) + " in progress");
+}
+
+std::vector<move_status> mover::pending() const {
+  std::lock_guard lock(guard_);
+  std::vector<move_status> out;
+  for (const auto& job : queue_) out.push_back(job->status);
+  return out;
+}
+
+void mover::run() {
+  while (true) {
+    std::shared_ptr<move_job> job;
+    {
+      std::unique_lock lock(guard_);
+      wake_.wait(lock, [this] { return ending_ || !queue_.empty(); });
+      if (queue_.empty()) return;
+      job = queue_.front();
+    }
+    carry_out(*job);
+    std::lock_guard lock(guard_);
+    queue_.pop_front();
+  }
+}
+
+void mover::tell(move_job& job, move_state state) {
+  move_status copy;
+  {
+    std::lock_guard lock(guard_);
+    job.status.state = state;
+    if (state != move_state::preparing) job.status.ended = std::chrono::system_clock::now();
+    copy = job.status;
+  }
+  if (job.observer) job.observer(copy);
+}
+
+void mover::add_progress(move_job& job, std::uint64_t bytes) {
+  std::lock_guard lock(guard_);
+  job.status.bytes_done += bytes;
+}
+
+void mover::carry_out(move_job& job) {
+  const auto begin = std::chrono::steady_clock::now();
+  result<void> ok = prepare(job);
+  for (int round = 0; ok && round < most_rounds; round++) {
+    {
+      std::lock_guard lock(guard_);
+      job.committing = true;
+      job.status.prepare_ms =
+          std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
+              .count();
+    }
+    result<step_loop::commit_report> committed = loop_.call([&] { return loop_.commit(job); });
+    if (committed) {
+      std::lock_guard lock(guard_);
+      job.status.bytes_in_pause = committed->bytes;
+      job.status.pause_ms = committed->pause_ms;
+      job.status.revision = committed->revision;
+      break;
+    }
+    {
+      std::lock_guard lock(guard_);
+      job.committing = false;
+    }
+    ok = tl::unexpected<error>(committed.error());
+    // New sessions and pages that filled up meanwhile: bring those too.
+    if (ok.error().code == error_code::conflict && round + 1 < most_rounds) {
+      ok = bring_pages(job);
+      if (ok) ok = build_plan(job);
+    }
+  }
+  // What was in use before is freed here, where no reply waits for it; so is what a failed move
+  // brought.
+  job.old_plan.reset();
+  job.plan.reset();
+  job.old_blocks.clear();
+  job.blocks_after.clear();
+  job.pages.clear();
+  if (ok) return tell(job, move_state::committed);
+  {
+    std::lock_guard lock(guard_);
+    job.status.failure = ok.error();
+  }
+  tell(job, ok.error().code == error_code::cancelled ? move_state::cancelled : move_state::failed);
+}
+
+result<void> mover::prepare(move_job& job) {
+  const std::vector<std::uint32_t> now = loop_.call([&] { return loop_.placement().parts; });
+  job.parts_after = now;
+  job.blocks_after.resize(now.size());
+  {
+    std::lock_guard lock(guard_);
+    std::erase_if(job.status.parts, [&](const part_move& m) { return now[m.part] == m.device; });
+  }
+  for (const part_move& m : job.status.parts) job.parts_after[m.part] = m.device;
+  loop_.call([&] { return loop_.survey(job); });
+  result<void> ok = check_room(job);
+  if (!ok) return ok;
+  tell(job, move_state::preparing);
+  ok = bring_weights(job);
+  if (ok) ok = bring_pages(job);
+  if (ok) ok = build_plan(job);
+  return ok;
+}
+
+// By sum, before anything is copied: weights, pages and workspace against what each target has
+// left.
+result<void> mover::check_room(move_job& job) {
+  std::uint64_t total = 0;
+  for (const auto& room : rooms_) {
+    std::vector<std::uint32_t> blocks;
+    for (const part_move& m : job.status.parts) {
+      if (m.device != room->index) continue;
+      for (std::uint32_t b : model_.parts()[m.part].blocks)
+        if (std::find(blocks.begin(), blocks.end(), b) == blocks.end()) blocks.push_back(b);
+    }
+    std::vector<std::uint64_t> pages(model_.config().layers, 0);
+    for (const page_move& p : job.pages)
+      if (p.target == room->index) pages[p.layer]++;
+    const std::uint64_t weights = room->weights.missing_bytes(blocks);
+    std::uint64_t kv = 0, scratch = 0;
+    for (std::uint32_t layer = 0; layer < pages.size(); layer++) {
+      if (pages[layer] == 0) continue;
+      kv += room->pages.bytes_to_take(layer, pages[layer]);
+      total += pages[layer] * room->pages.page_bytes();
+    }
+    total += weights;
+    if (blocks.empty() && kv == 0) continue;
+    if (room->space == nullptr) scratch = workspace::bytes(*room->on, model_, shape_);
+    const std::uint64_t needed = weights + kv + scratch, limit = room->on->limit_bytes(),
+                        used = room->on->used_bytes();
+    if (needed > limit || used > limit - needed) {
+      return fail(error_code::no_room,
+                  "the move needs " + std::to_string(needed) + " bytes (weights " +
+                      std::to_string(weights) + ", KV " + std::to_string(kv) + ", scratch " +
+                      std::to_string(scratch) + "); " +
+                      std::to_string(limit > used ? limit - used : 0) + " of " +
+                      std::to_string(limit) + " are free",
+                  room->on->info().name);
+    }
+  }
+  std::lock_guard lock(guard_);
+  job.status.bytes_total = total;
+  return {};
+}
+
+// Makes a device's workspace before its first part or page comes; the loop takes it into use.
+result<void> mover::open(device_room& room) {
+  if (room.space != nullptr) return {};
+  result<std::unique_ptr<workspace>> made = workspace::make(*room.on, model_, shape_);
+  if (!made) return tl::unexpected<error>(made.error());
+  loop_.call([&] { room.space = std::move(*made); });
+  return {};
+}
+
+result<void> mover::bring_weights(move_job& job) {
+  for (const part_move& m : job.status.parts) {
+    device_room& to = *rooms_[m.device];
+    result<void> opened = open(to);
+    if (!opened) return opened;
+    for (std::uint32_t block : model_.parts()[m.part].blocks) {
+      // The nearest copy: any device that has the block now, else the file.
+      resident_block_ptr source;
+      device* from = nullptr;
+      for (const auto& room : rooms_) {
+        if (source != nullptr) break;
+        source = room->weights.find(block);
+        from = room->on.get();
+      }
+      std::uint64_t told = 0;
+      result<resident_block_ptr> here =
+          to.weights.bring(block, source, from, [&](std::uint64_t done) {
+            add_progress(job, done - told);
+            told = done;
+            return !job.cancelled;
+          });
+      if (!here) return tl::unexpected<error>(here.error());
+      job.blocks_after[m.part].push_back(std::move(*here));
+    }
+  }
+  return {};
+}
+
+// Until the loop finds nothing more to bring: while pages are copied, replies fill others.
+result<void> mover::bring_pages(move_job& job) {
+  for (int round = 0; round < most_rounds; round++) {
+    for (page_move& m : job.pages) {
+      if (job.cancelled) return fail(error_code::cancelled, "the move was given up");
+      device_room& to = *rooms_[m.target];
+      result<void> ok = open(to);
+      if (!ok) return ok;
+      if (m.to == nullptr) {
+        result<kv_page_ptr> page = to.pages.take(m.layer);
+        if (!page) return tl::unexpected<error>(page.error());
+        m.to = std::move(*page);
+      }
+      if (m.copied || !m.full) continue;
+      ok = copy_between(*rooms_[m.from->device()]->on, m.from->memory(), m.from->offset(), *to.on,
+                        m.to->memory(), m.to->offset(), to.pages.page_bytes());
+      if (!ok) return ok;
+      m.copied = true;
+      add_progress(job, to.pages.page_bytes());
+    }
+    if (loop_.call([&] { return loop_.survey(job); })) return {};
+  }
+  return {};  // what is left is copied in the pause
+}
+
+result<void> mover::build_plan(move_job& job) {
+  result<std::unique_ptr<execution_plan>> plan =
+      execution_plan::make(model_, rooms_, job.where_after);
+  if (!plan) return tl::unexpected<error>(plan.error());
+  for (const step_size& size : job.sizes) {
+    if (job.cancelled) return fail(error_code::cancelled, "the move was given up");
+    result<void> ok = (*plan)->prepare(size);
+    if (!ok) return ok;
+  }
+  job.plan = std::move(*plan);
+  return {};
+}
+
+}  // namespace terrane::engine

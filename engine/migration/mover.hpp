@@ -1,0 +1,53 @@
+// Carries out moves, one after another, on a thread of its own. A move prepares while replies go
+// on: space is reserved on the target, weights come from the nearest copy, pages that can no longer
+// change are copied, and the new placement's command lists are recorded. Then the step loop commits
+// it between two steps. Until the commit a move can be dropped and nothing was lost; a move that
+// fails leaves everything where it was and says why.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "engine/migration/move_job.hpp"
+#include "engine/session/step_loop.hpp"
+
+namespace terrane::engine {
+
+class mover {
+ public:
+  mover(const model& of, device_rooms& rooms, const workspace_shape& shape, step_loop& loop);
+  ~mover();  // gives up what is not committed
+
+  move_id add(move_request request, move_observer observer);
+  result<void> cancel(move_id id);
+  // Waiting and preparing, in order.
+  std::vector<move_status> pending() const;
+
+ private:
+  void run();
+  void carry_out(move_job& job);
+  result<void> prepare(move_job& job);
+  result<void> check_room(move_job& job);
+  result<void> open(device_room& room);
+  result<void> bring_weights(move_job& job);
+  result<void> bring_pages(move_job& job);
+  result<void> build_plan(move_job& job);
+  void add_progress(move_job& job, std::uint64_t bytes);
+  void tell(move_job& job, move_state state);
+
+  const model& model_;
+  device_rooms& rooms_;
+  workspace_shape shape_;
+  step_loop& loop_;
+  move_id next_ = 1;
+  mutable std::mutex guard_;  // of the queue and of every job's status
+  std::condition_variable wake_;
+  std::deque<std::shared_ptr<move_job>> queue_;  // the first is being carried out
+  bool ending_ = false;
+  std::thread thread_;
+};
+
+}  // namespace terrane::engine

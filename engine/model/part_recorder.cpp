@@ -1,0 +1,194 @@
+#include "engine/model/part_recorder.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+namespace terrane::engine {
+
+namespace {
+
+// Rows of one activation that a workgroup of `linear` takes together, at most.
+constexpr std::uint32_t most_columns = 8;
+
+template <class... T>
+std::string key_of(const T&... parts) {
+  std::ostringstream s;
+  ((s << parts << ' '), ...);
+  return s.str();
+}
+
+std::string kinds_text(const kernels::activation_set& kinds) {
+  return std::string(kinds.q8 ? "q8" : "") + (kinds.f16 ? "f16" : "") + (kinds.f32 ? "f32" : "");
+}
+
+// Warps of a workgroup that normalises or quantises a row: a CPU runs them in turn on one thread.
+int activation_warps(const device& on) { return on.info().kind == device_kind::cpu ? 1 : 8; }
+
+}  // namespace
+
+result<const device_kernel*> kernel_library::get(const std::string& key,
+                                                 const std::function<kernels::program()>& make) {
+  {
+    std::lock_guard lock(guard_);
+    if (auto found = kernels_.find(key); found != kernels_.end()) return found->second;
+  }
+  result<const device_kernel*> made = device_.compile(make());
+  if (!made) return made;
+  std::lock_guard lock(guard_);
+  kernels_.emplace(key, *made);
+  return made;
+}
+
+part_recorder::part_recorder(const workspace& w, kernel_library& library, const model& of,
+                             step_size size)
+    : workspace_(w), library_(library), model_(of), size_(size) {}
+
+void part_recorder::begin_part(const model_part& part, std::vector<resident_block_ptr> blocks) {
+  part_ = &part;
+  blocks_ = std::move(blocks);
+}
+
+const block_tensor& part_recorder::tensor(tensor_place p) const {
+  return blocks_[p.block]->description->tensors[p.tensor];
+}
+
+std::uint64_t part_recorder::address(tensor_place p) const {
+  return blocks_[p.block]->address(p.tensor);
+}
+
+kernels::activation_set part_recorder::kinds(std::initializer_list<tensor_place> readers) const {
+  kernels::activation_set set;
+  for (tensor_place p : readers) set.add(tensor(p).format->activations);
+  return set;
+}
+
+std::uint32_t part_recorder::columns(std::uint32_t rows) const {
+  return std::min(rows, most_columns);
+}
+
+void part_recorder::append(const std::string& key, const std::function<kernels::program()>& make,
+                           kernels::grid grid, std::initializer_list<std::uint64_t> arguments) {
+  if (failure_) return;
+  result<const device_kernel*> kernel = library_.get(key, make);
+  if (!kernel) {
+    failure_ = kernel.error();
+    return;
+  }
+  dispatch d;
+  d.kernel = *kernel;
+  d.groups_x = grid.x;
+  d.groups_y = grid.y;
+  std::copy(arguments.begin(), arguments.end(), d.arguments.begin());
+  phases_.push_back(d);
+}
+
+void part_recorder::embed(tensor_place matrix) {
+  const block_tensor& t = tensor(matrix);
+  const auto k = static_cast<std::uint32_t>(t.k);
+  append(key_of("embedding", t.format->name, k), [&] { return kernels::embedding(*t.format, k); },
+         kernels::embedding_grid(k, size_.rows),
+         {address(matrix), workspace_.tokens(), workspace_.address(workspace_.at().hidden)});
+}
+
+void part_recorder::select_rows() {
+  const std::uint32_t k = model_.config().hidden;
+  append(key_of("gather_rows", k), [&] { return kernels::gather_rows(k); },
+         kernels::gather_rows_grid(k, size_.logits),
+         {workspace_.address(workspace_.at().hidden), workspace_.logit_rows(),
+          workspace_.address(workspace_.at().selected)});
+}
+
+void part_recorder::normalise(const workspace_area& from, std::uint32_t rows, tensor_place weight,
+                              std::initializer_list<tensor_place> readers) {
+  kernels::activation_spec spec;
+  spec.source = kernels::activation_source::rms_norm;
+  spec.k = model_.config().hidden;
+  spec.input_stride = spec.k;
+  spec.eps = model_.config().norm_epsilon;
+  spec.outputs = kinds(readers);
+  spec.warps = activation_warps(workspace_.on());
+  const workspace::areas& at = workspace_.at();
+  append(key_of("rms_norm", spec.k, spec.eps, kinds_text(spec.outputs), spec.warps),
+         [&] { return kernels::activation(spec); }, kernels::activation_grid(spec, rows),
+         {workspace_.address(from), address(weight), workspace_.address(at.q8),
+          workspace_.address(at.f16), workspace_.address(at.f32)});
+}
+
+void part_recorder::activate(kernels::activation_source source, const workspace_area& from,
+                             std::uint32_t stride, std::uint32_t up_offset,
+                             std::initializer_list<tensor_place> readers) {
+  kernels::activation_spec spec;
+  spec.source = source;
+  spec.k = static_cast<std::uint32_t>(tensor(*readers.begin()).k);
+  spec.input_stride = stride;
+  spec.up_offset = up_offset;
+  spec.outputs = kinds(readers);
+  spec.warps = activation_warps(workspace_.on());
+  const workspace::areas& at = workspace_.at();
+  append(key_of("activation", static_cast<int>(source), spec.k, stride, up_offset,
+                kinds_text(spec.outputs), spec.warps),
+         [&] { return kernels::activation(spec); }, kernels::activation_grid(spec, size_.rows),
+         {workspace_.address(from), 0, workspace_.address(at.q8), workspace_.address(at.f16),
+          workspace_.address(at.f32)});
+}
+
+void part_recorder::multiply(std::initializer_list<tensor_place> matrices, const workspace_area& to,
+                             std::uint32_t stride, std::uint32_t rows, bool add_residual) {
+  kernels::linear_spec spec;
+  spec.output_stride = stride;
+  spec.add_residual = add_residual;
+  spec.columns = columns(rows);
+  const workspace::areas& at = workspace_.at();
+  std::array<std::uint64_t, 3> weights{};
+  std::string key;
+  std::uint32_t offset = 0;
+  for (tensor_place p : matrices) {
+    const block_tensor& t = tensor(p);
+    spec.k = static_cast<std::uint32_t>(t.k);
+    weights[spec.matrices.size()] = address(p);
+    spec.matrices.push_back({t.format, static_cast<std::uint32_t>(t.n), offset});
+    offset += round_up_32(static_cast<std::uint32_t>(t.n));
+    key += key_of(t.format->name, t.n);
+  }
+  append(key_of("linear", spec.k, stride, add_residual, spec.columns, spec.warps, key),
+         [&] { return kernels::linear(spec); }, kernels::linear_grid(spec, rows),
+         {workspace_.address(at.q8), workspace_.address(at.f16), workspace_.address(at.f32),
+          workspace_.address(to), workspace_.address(to), weights[0], weights[1], weights[2]});
+}
+
+void part_recorder::rotate_and_store_kv(std::uint32_t layer) {
+  const model_config& c = model_.config();
+  kernels::rope_kv_spec spec;
+  spec.shape = c.attention;
+  spec.rotated = c.rope.rotated;
+  spec.pairs = c.rope.pairs;
+  spec.input_stride = workspace_.qkv_stride();
+  spec.k_offset = round_up_32(c.attention.heads * c.attention.head_size);
+  spec.v_offset = spec.k_offset + round_up_32(c.attention.kv_heads * c.attention.head_size);
+  const workspace::areas& at = workspace_.at();
+  append("rope_kv", [&] { return kernels::rope_kv(spec); }, kernels::rope_kv_grid(spec, size_.rows),
+         {workspace_.address(at.qkv), workspace_.address(at.rope), workspace_.positions(),
+          workspace_.slots(), workspace_.rows_word(), workspace_.page_table(layer),
+          workspace_.shape().pages_per_slot(), workspace_.address(at.q)});
+}
+
+void part_recorder::attend_here(std::uint32_t layer) {
+  const kernels::attention_shape& shape = model_.config().attention;
+  const workspace::areas& at = workspace_.at();
+  append("attention_partial", [&] { return kernels::attention_partial(shape); },
+         kernels::attention_partial_grid(shape, size_.rows, size_.chunks),
+         {workspace_.address(at.q), workspace_.positions(), workspace_.slots(),
+          workspace_.rows_word(), workspace_.page_table(layer), workspace_.shape().pages_per_slot(),
+          workspace_.address(at.partials), workspace_.shape().rows});
+}
+
+void part_recorder::combine() {
+  const kernels::attention_shape& shape = model_.config().attention;
+  const workspace::areas& at = workspace_.at();
+  append("attention_combine", [&] { return kernels::attention_combine(shape); },
+         kernels::attention_combine_grid(shape, size_.rows),
+         {workspace_.address(at.partials), workspace_.positions(), workspace_.rows_word(),
+          workspace_.address(at.attended), workspace_.shape().rows});
+}
+
+}  // namespace terrane::engine

@@ -1,0 +1,98 @@
+// Turns a part of a model into phases for one device: what an architecture's graph is written in.
+// Each call appends dispatches for a step of a given size; kernels are compiled on the way. The
+// first failure is kept and ends the recording. Used by one thread at a time.
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/session/workspace.hpp"
+#include "engine/weights/weight_store.hpp"
+
+namespace terrane::engine {
+
+// Kernels compiled for a device, by what they were made from. Any thread.
+class kernel_library {
+ public:
+  explicit kernel_library(device& on) : device_(on) {}
+  // `key` tells apart what `make` would make.
+  result<const device_kernel*> get(const std::string& key,
+                                   const std::function<kernels::program()>& make);
+  device& on() const { return device_; }
+
+ private:
+  device& device_;
+  std::mutex guard_;
+  std::unordered_map<std::string, const device_kernel*> kernels_;
+};
+
+// How many rows, chunks of context and rows with logits a recorded list is good for.
+struct step_size {
+  std::uint32_t rows = 1;
+  std::uint32_t chunks = 1;
+  std::uint32_t logits = 0;
+  bool operator==(const step_size&) const = default;
+};
+
+class part_recorder {
+ public:
+  part_recorder(const workspace& w, kernel_library& library, const model& of, step_size size);
+
+  // The part whose weights the following calls read, in the order of model_part::blocks.
+  void begin_part(const model_part& part, std::vector<resident_block_ptr> blocks);
+
+  // A tensor of the part: block by its place in model_part::blocks, tensor by its place in the
+  // block.
+  struct tensor_place {
+    std::size_t block = 0, tensor = 0;
+  };
+
+  void embed(tensor_place matrix);
+  // The rows whose logits are wanted, from hidden to selected.
+  void select_rows();
+  // RMSNorm of `from`, in every kind that `readers` need.
+  void normalise(const workspace_area& from, std::uint32_t rows, tensor_place weight,
+                 std::initializer_list<tensor_place> readers);
+  // As they are, or silu(gate) * up, of `from`, in every kind that `readers` need.
+  void activate(kernels::activation_source source, const workspace_area& from, std::uint32_t stride,
+                std::uint32_t up_offset, std::initializer_list<tensor_place> readers);
+  // Matrices over the activations made last, side by side in `to`, each starting at a multiple
+  // of 32.
+  void multiply(std::initializer_list<tensor_place> matrices, const workspace_area& to,
+                std::uint32_t stride, std::uint32_t rows, bool add_residual);
+  void rotate_and_store_kv(std::uint32_t layer);
+  void attend_here(std::uint32_t layer);
+  void combine();
+
+  const workspace& where() const { return workspace_; }
+  const step_size& size() const { return size_; }
+  std::vector<dispatch>& phases() { return phases_; }
+  const std::optional<error>& failure() const { return failure_; }
+
+ private:
+  const block_tensor& tensor(tensor_place p) const;
+  std::uint64_t address(tensor_place p) const;
+  kernels::activation_set kinds(std::initializer_list<tensor_place> readers) const;
+  void append(const std::string& key, const std::function<kernels::program()>& make,
+              kernels::grid grid, std::initializer_list<std::uint64_t> arguments);
+  std::uint32_t columns(std::uint32_t rows) const;
+
+  const workspace& workspace_;
+  kernel_library& library_;
+  const model& model_;
+  step_size size_;
+  const model_part* part_ = nullptr;
+  std::vector<resident_block_ptr> blocks_;
+  std::vector<dispatch> phases_;
+  std::optional<error> failure_;
+};
+
+// Which phases of a part: an attention part is recorded in two halves, so that pages on other
+// devices can be attended between them. Other parts have only a first half.
+enum class part_half { first, second };
+void record_llama(part_recorder& r, const model_part& part, part_half half);
+
+}  // namespace terrane::engine

@@ -1,0 +1,247 @@
+#include "engine/session/execution_plan.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+namespace terrane::engine {
+
+device_room::device_room(std::unique_ptr<device> d, std::uint32_t i, const model& of)
+    : on(std::move(d)),
+      index(i),
+      weights(*on, of),
+      kernels(*on),
+      pages(*on, i, of.config().layers, kernels::page_bytes(of.config().attention)) {}
+
+result<void> device_room::open(const model& of, const workspace_shape& shape) {
+  if (space != nullptr) return {};
+  result<std::unique_ptr<workspace>> made = workspace::make(*on, of, shape);
+  if (!made) return tl::unexpected<error>(made.error());
+  space = std::move(*made);
+  return {};
+}
+
+struct execution_plan::stage {
+  enum class action { run, carry_hidden, attend_away };
+  action what = action::run;
+  device_room* room = nullptr;   // where `list` runs; of a carry, the source
+  device_room* other = nullptr;  // of a carry, the target; of attend_away, the part's own device
+  std::unique_ptr<command_list> list;
+  std::uint32_t layer = 0;   // of attend_away
+  part_index last_part = 0;  // the last part that `list` computes
+};
+
+struct execution_plan::recorded {
+  step_size size;
+  std::vector<stage> stages;
+};
+
+execution_plan::~execution_plan() = default;
+
+step_size rounded(step_size exact) {
+  return {std::bit_ceil(exact.rows), std::bit_ceil(exact.chunks),
+          exact.logits == 0 ? 0 : std::bit_ceil(exact.logits)};
+}
+
+execution_plan::execution_plan(const model& of, const device_rooms& rooms, residency where)
+    : model_(of), rooms_(rooms), where_(std::move(where)) {
+  std::uint32_t used = 0;
+  for (std::uint32_t d : where_.parts) used |= 1U << d;
+  for (std::uint32_t mask : where_.away) used |= mask;
+  for (std::uint32_t d = 0; d < rooms_.size(); d++)
+    if ((used >> d & 1U) != 0) devices_.push_back(d);
+}
+
+result<std::unique_ptr<execution_plan>> execution_plan::make(const model& of,
+                                                             const device_rooms& rooms,
+                                                             residency where) {
+  std::unique_ptr<execution_plan> plan(new execution_plan(of, rooms, std::move(where)));
+  for (part_index p = 0; p < of.parts().size(); p++) {
+    std::vector<resident_block_ptr> blocks;
+    for (std::uint32_t b : of.parts()[p].blocks) {
+      blocks.push_back(rooms[plan->where_.parts[p]]->weights.find(b));
+      if (blocks.back() == nullptr) {
+        return fail(error_code::not_found,
+                    "weights of " + of.parts()[p].name + " are not on the device",
+                    rooms[plan->where_.parts[p]]->on->info().name);
+      }
+    }
+    plan->blocks_.push_back(std::move(blocks));
+  }
+  return plan;
+}
+
+execution_plan::recorded* execution_plan::find(step_size size) {
+  for (const auto& r : recorded_)
+    if (r->size == size) return r.get();
+  return nullptr;
+}
+
+result<void> execution_plan::prepare(step_size size) {
+  if (find(size) != nullptr) return {};
+  result<std::unique_ptr<recorded>> made = record(size, false);
+  if (!made) return tl::unexpected<error>(made.error());
+  recorded_.push_back(std::move(*made));
+  return {};
+}
+
+result<void> execution_plan::close_list(recorded& to, device_room& room,
+                                        std::vector<dispatch>& phases, part_index last) {
+  if (phases.empty()) return {};
+  result<std::unique_ptr<command_list>> list = room.on->record(phases);
+  if (!list) return tl::unexpected<error>(list.error());
+  stage s;
+  s.room = &room;
+  s.list = std::move(*list);
+  s.last_part = last;
+  to.stages.push_back(std::move(s));
+  phases.clear();
+  return {};
+}
+
+// Attention over the pages of a layer that live on other devices than the part.
+result<void> execution_plan::add_away_stages(recorded& to, std::uint32_t layer, device_room& home,
+                                             step_size size) {
+  for (const auto& room : rooms_) {
+    if ((where_.away[layer] >> room->index & 1U) == 0) continue;
+    part_recorder r(*room->space, room->kernels, model_, size);
+    r.attend_here(layer);
+    if (r.failure()) return tl::unexpected<error>(*r.failure());
+    result<std::unique_ptr<command_list>> list = room->on->record(r.phases());
+    if (!list) return tl::unexpected<error>(list.error());
+    stage s;
+    s.what = stage::action::attend_away;
+    s.room = room.get();
+    s.other = &home;
+    s.list = std::move(*list);
+    s.layer = layer;
+    to.stages.push_back(std::move(s));
+  }
+  return {};
+}
+
+result<std::unique_ptr<execution_plan::recorded>> execution_plan::record(step_size size,
+                                                                         bool part_by_part) {
+  auto made = std::make_unique<recorded>();
+  made->size = size;
+  std::vector<dispatch> phases;  // of the run of parts that is open
+  device_room* open = nullptr;
+  const std::vector<model_part>& parts = model_.parts();
+  for (part_index p = 0; p < parts.size(); p++) {
+    if (parts[p].kind == part_kind::head && size.logits == 0) break;
+    device_room& room = *rooms_[where_.parts[p]];
+    if (open != nullptr && (open != &room || part_by_part)) {
+      result<void> ok = close_list(*made, *open, phases, p - 1);
+      if (!ok) return tl::unexpected<error>(ok.error());
+    }
+    if (open != nullptr && open != &room) {
+      stage s;
+      s.what = stage::action::carry_hidden;
+      s.room = open;
+      s.other = &room;
+      made->stages.push_back(std::move(s));
+    }
+    open = &room;
+    part_recorder r(*room.space, room.kernels, model_, size);
+    r.phases() = std::move(phases);
+    r.begin_part(parts[p], blocks_[p]);
+    record_llama(r, parts[p], part_half::first);
+    if (parts[p].kind == part_kind::attention) {
+      if (where_.away[parts[p].layer] != 0 && !r.failure()) {
+        result<void> ok = close_list(*made, room, r.phases(), p);
+        if (ok) ok = add_away_stages(*made, parts[p].layer, room, size);
+        if (!ok) return tl::unexpected<error>(ok.error());
+      }
+      record_llama(r, parts[p], part_half::second);
+    }
+    if (r.failure()) return tl::unexpected<error>(*r.failure());
+    phases = std::move(r.phases());
+  }
+  result<void> ok = close_list(*made, *open, phases, static_cast<part_index>(parts.size() - 1));
+  if (!ok) return tl::unexpected<error>(ok.error());
+  return made;
+}
+
+result<void> execution_plan::run(step_size size, std::span<const step_row_span> rows) {
+  result<void> ok = prepare(size);
+  if (!ok) return ok;
+  const recorded& r = *find(size);
+  for (const stage& s : r.stages) {
+    ok = run_stage(s, size, rows);
+    if (!ok) return ok;
+  }
+  return r.stages.back().room->on->wait();
+}
+
+result<void> execution_plan::run_stage(const stage& s, step_size size,
+                                       std::span<const step_row_span> rows) {
+  switch (s.what) {
+    case stage::action::run:
+      return s.room->on->submit(*s.list);
+    case stage::action::carry_hidden:
+      return carry_hidden(*s.room, *s.other, size.rows);
+    case stage::action::attend_away:
+      return attend_away(s, size, rows);
+  }
+  return {};
+}
+
+result<void> execution_plan::carry_hidden(device_room& from, device_room& to, std::uint32_t rows) {
+  result<void> ok = from.on->wait();
+  if (!ok) return ok;
+  const std::size_t bytes = std::size_t{rows} * from.space->hidden_stride() * 4;
+  return copy_between(*from.on, from.space->memory(), from.space->at().hidden.offset, *to.on,
+                      to.space->memory(), to.space->at().hidden.offset, bytes);
+}
+
+// Sends the queries to where the pages are and brings back the partials of those pages alone.
+result<void> execution_plan::attend_away(const stage& s, step_size size,
+                                         std::span<const step_row_span> rows) {
+  device_room &away = *s.room, &home = *s.other;
+  result<void> ok = home.on->wait();
+  if (!ok) return ok;
+  const kernels::attention_shape& shape = model_.config().attention;
+  const std::size_t q_bytes = std::size_t{size.rows} * shape.heads * shape.head_size * 4;
+  ok = copy_between(*home.on, home.space->memory(), home.space->at().q.offset, *away.on,
+                    away.space->memory(), away.space->at().q.offset, q_bytes);
+  if (ok) ok = away.on->submit(*s.list);
+  if (ok) ok = away.on->wait();
+  if (!ok) return ok;
+  const std::size_t row_bytes = kernels::partial_row_bytes(shape);
+  const std::size_t chunk_bytes = row_bytes * home.space->shape().rows;
+  for (const step_row_span& span : rows) {
+    const std::vector<kv_page_ptr>& pages = (*span.pages)[s.layer];
+    for (std::size_t c = 0; c <= span.last_position / kernels::page_positions; c++) {
+      if (pages[c]->device() != away.index) continue;
+      const std::size_t at = c * chunk_bytes + span.first_row * row_bytes;
+      ok = copy_between(*away.on, away.space->memory(), away.space->at().partials.offset + at,
+                        *home.on, home.space->memory(), home.space->at().partials.offset + at,
+                        span.rows * row_bytes);
+      if (!ok) return ok;
+    }
+  }
+  return {};
+}
+
+result<std::string> execution_plan::find_not_finite(step_size size, std::uint32_t rows,
+                                                    std::span<const step_row_span> spans) {
+  result<std::unique_ptr<recorded>> made = record(size, true);
+  if (!made) return tl::unexpected<error>(made.error());
+  std::vector<float> hidden(std::size_t{rows} * model_.config().hidden);
+  for (const stage& s : (*made)->stages) {
+    result<void> ok = run_stage(s, size, spans);
+    if (ok) ok = s.room->on->wait();
+    if (!ok) return tl::unexpected<error>(ok.error());
+    if (s.what != stage::action::run || model_.parts()[s.last_part].kind == part_kind::head)
+      continue;
+    ok = s.room->on->read(s.room->space->memory(), s.room->space->at().hidden.offset,
+                          std::as_writable_bytes(std::span(hidden)));
+    if (!ok) return tl::unexpected<error>(ok.error());
+    if (!std::all_of(hidden.begin(), hidden.end(), [](float x) { return std::isfinite(x); }))
+      return model_.parts()[s.last_part].name;
+  }
+  return model_.parts().back().name;
+}
+
+}  // namespace terrane::engine

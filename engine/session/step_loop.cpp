@@ -1,0 +1,432 @@
+#include "engine/session/step_loop.hpp"
+
+#include <algorithm>
+
+#include "engine/session/logits_hash.hpp"
+
+namespace terrane::engine {
+
+namespace {
+
+double ms_between(steady_time a, steady_time b) {
+  return std::chrono::duration<double, std::milli>(b - a).count();
+}
+
+std::size_t pages_for(std::size_t tokens) {
+  return (tokens + kernels::page_positions - 1) / kernels::page_positions;
+}
+
+}  // namespace
+
+step_loop::step_loop(const model& of, const tokenizer& words, device_rooms& rooms,
+                     const engine_options& options, const workspace_shape& shape,
+                     std::vector<std::vector<resident_block_ptr>> blocks,
+                     std::unique_ptr<execution_plan> plan)
+    : model_(of),
+      words_(words),
+      rooms_(rooms),
+      options_(options),
+      shape_(shape),
+      plan_(std::move(plan)),
+      parts_(blocks.size()),
+      slots_(shape.slots, false),
+      inputs_(shape.rows),
+      table_(shape.pages_per_slot()) {
+  for (std::size_t p = 0; p < blocks.size(); p++) parts_[p].blocks = std::move(blocks[p]);
+  sessions_.reserve(shape.slots);
+  spans_.reserve(shape.rows);
+  span_sessions_.reserve(shape.rows);
+  logit_rows_.reserve(shape.rows);
+  logits_.resize(of.config().vocabulary);
+  thread_ = std::thread([this] { loop(); });
+}
+
+step_loop::~step_loop() {
+  post([this] {
+    for (auto& s : sessions_) {
+      if (s->answering) finish(*s, stop_reason::stopped);
+    }
+    ending_ = true;
+  });
+  thread_.join();
+}
+
+void step_loop::post(std::function<void()> command) {
+  {
+    std::lock_guard lock(guard_);
+    commands_.push_back(std::move(command));
+  }
+  wake_.notify_one();
+}
+
+bool step_loop::drain() {
+  {
+    std::lock_guard lock(guard_);
+    taken_.swap(commands_);
+  }
+  for (auto& command : taken_) command();
+  taken_.clear();
+  return !ending_;
+}
+
+void step_loop::loop() {
+  while (drain()) {
+    if (gather()) {
+      step();
+      continue;
+    }
+    std::unique_lock lock(guard_);
+    wake_.wait(lock, [this] { return !commands_.empty(); });
+  }
+}
+
+// ---- Gathering a step
+
+bool step_loop::gather() {
+  ended_.clear();
+  spans_.clear();
+  span_sessions_.clear();
+  logit_rows_.clear();
+  inputs_.rows() = 0;
+  most_position_ = 0;
+  // Decodes first: a long prompt must not hold up the replies that are being read.
+  for (auto& s : sessions_)
+    if (s->answering && s->tokens.size() - s->computed == 1) add_rows(*s, 1);
+  for (auto& s : sessions_) {
+    if (!s->answering || s->tokens.size() - s->computed <= 1) continue;
+    std::size_t most = s->answering->request.prompt_chunk;
+    if (most == 0) most = shape_.rows;
+    add_rows(*s, std::min(most, s->tokens.size() - s->computed));
+  }
+  const auto rows = static_cast<std::uint32_t>(inputs_.rows());
+  if (rows == 0) return false;
+  size_ = rounded({rows, most_position_ / kernels::page_positions + 1,
+                   static_cast<std::uint32_t>(logit_rows_.size())});
+  size_.rows = std::min(size_.rows, shape_.rows);
+  size_.chunks = std::min(size_.chunks, shape_.pages_per_slot());
+  size_.logits = std::min(size_.logits, shape_.rows);
+  std::fill(inputs_.tokens().begin() + rows, inputs_.tokens().end(), 0);
+  std::fill(inputs_.logit_rows().begin() + static_cast<std::ptrdiff_t>(logit_rows_.size()),
+            inputs_.logit_rows().end(), 0);
+  return true;
+}
+
+void step_loop::add_rows(session& s, std::size_t count) {
+  const auto first = static_cast<std::uint32_t>(inputs_.rows());
+  count = std::min<std::size_t>(count, shape_.rows - first);
+  if (count == 0) return;
+  const reply& r = *s.answering;
+  for (std::size_t i = 0; i < count; i++) {
+    const std::size_t position = s.computed + i, row = first + i;
+    inputs_.tokens()[row] = static_cast<std::int32_t>(s.tokens[position]);
+    inputs_.positions()[row] = static_cast<std::int32_t>(position);
+    inputs_.slots()[row] = static_cast<std::int32_t>(s.slot);
+    const bool draw = position + 1 == s.tokens.size() && r.request.max_tokens > 0;
+    const bool tell = r.request.every_logit && position < r.prompt_end;
+    if (draw || tell) {
+      inputs_.logit_rows()[logit_rows_.size()] = static_cast<std::int32_t>(row);
+      logit_rows_.push_back({&s, static_cast<std::uint32_t>(logit_rows_.size()), draw, position});
+    }
+  }
+  const auto last = static_cast<std::uint32_t>(s.computed + count - 1);
+  spans_.push_back({first, static_cast<std::uint32_t>(count), last, &s.pages});
+  span_sessions_.push_back(&s);
+  inputs_.rows() += static_cast<std::int32_t>(count);
+  most_position_ = std::max(most_position_, last);
+}
+
+// ---- Running it
+
+void step_loop::step() {
+  const steady_time begin = std::chrono::steady_clock::now();
+  result<void> ok;
+  for (std::uint32_t d : plan_->devices()) {
+    ok = rooms_[d]->space->write_inputs(inputs_);
+    if (!ok) return fail_step(ok.error());
+  }
+  ok = plan_->run(size_, spans_);
+  if (!ok) return fail_step(ok.error());
+  steps_++;
+  last_size_ = size_;
+  for (std::size_t i = 0; i < spans_.size(); i++) span_sessions_[i]->computed += spans_[i].rows;
+  hand_out();
+  const double seconds = ms_between(begin, std::chrono::steady_clock::now()) / 1000.0;
+  if (!logit_rows_.empty() && spans_.size() == static_cast<std::size_t>(inputs_.rows())) {
+    const double now = static_cast<double>(spans_.size()) / seconds;
+    decode_tok_s_ = decode_tok_s_ == 0 ? now : 0.9 * decode_tok_s_ + 0.1 * now;
+  }
+}
+
+std::span<const float> step_loop::logits_of(std::uint32_t row) {
+  device_room& room = plan_->logits_room();
+  const std::size_t at =
+      room.space->at().logits.offset + std::size_t{row} * room.space->logits_stride() * 4;
+  if (const std::byte* host = room.space->memory().host())
+    return {reinterpret_cast<const float*>(host + at), logits_.size()};
+  result<void> ok =
+      room.on->read(room.space->memory(), at, std::as_writable_bytes(std::span(logits_)));
+  if (!ok) return {};
+  return logits_;
+}
+
+void step_loop::hand_out() {
+  for (const logit_row& l : logit_rows_) {
+    session& s = *l.of;
+    if (!s.answering) continue;  // it ended with an earlier row of this step
+    const std::span<const float> logits = logits_of(l.row);
+    if (logits.empty())
+      return fail_step({error_code::device_fault, "the logits could not be read", "head"});
+    reply& r = *s.answering;
+    const std::uint64_t hash = r.request.hash_logits ? hash_logits(logits) : 0;
+    if (r.request.every_logit && l.position < r.prompt_end)
+      r.observer->on_logits(static_cast<std::uint32_t>(l.position), logits);
+    if (l.draw) give_token(s, logits, hash);
+  }
+  // Replies that only read a prompt, and those that were asked to stop while they did.
+  for (session* s : span_sessions_) {
+    if (!s->answering) continue;
+    if (s->answering->request.max_tokens == 0 && s->computed == s->tokens.size())
+      finish(*s, stop_reason::max_tokens);
+    else if (s->answering->stop_asked)
+      finish(*s, stop_reason::stopped);
+  }
+}
+
+void step_loop::give_token(session& s, std::span<const float> logits, std::uint64_t hash) {
+  reply& r = *s.answering;
+  const steady_time now = std::chrono::steady_clock::now();
+  if (r.summary.generated_tokens == 0) r.first_token = now;
+  result<token_id> drawn = r.choose.sample(logits, s.tokens, s.tokens.size());
+  if (!drawn) {
+    error why = drawn.error();
+    if (why.code == error_code::not_finite) {
+      result<std::string> part =
+          plan_->find_not_finite(size_, static_cast<std::uint32_t>(inputs_.rows()), spans_);
+      if (part) why.where = *part;
+    }
+    return finish(s, stop_reason::failed, std::move(why));
+  }
+  r.summary.generated_tokens++;
+  r.summary.logits_hash = combine_hashes(r.summary.logits_hash, hash);
+  tokens_++;
+  const auto& stops = r.request.stop_tokens;
+  if (std::find(stops.begin(), stops.end(), *drawn) != stops.end()) {
+    send_text(r, *drawn, {}, hash, true);
+    return finish(s, stop_reason::end_of_text);
+  }
+  const bool full = s.tokens.size() + 1 >= s.tokens.capacity();
+  const bool last = r.summary.generated_tokens >= r.request.max_tokens || full;
+  s.tokens.push_back(*drawn);
+  send_text(r, *drawn, words_.bytes(*drawn), hash, last);
+  if (r.stops.found()) return finish(s, stop_reason::stop_text);
+  if (last)
+    return finish(s, full && r.summary.generated_tokens < r.request.max_tokens
+                         ? stop_reason::context_full
+                         : stop_reason::max_tokens);
+  if (r.stop_asked) finish(s, stop_reason::stopped);
+}
+
+void step_loop::send_text(reply& r, token_id token, std::string_view bytes, std::uint64_t hash,
+                          bool last) {
+  r.observer->on_token({token, r.stops.push(r.text.push(bytes)), hash});
+  if (!last || r.stops.found()) return;
+  const std::string_view rest = r.stops.push(r.text.finish());
+  if (!rest.empty()) r.observer->on_token({token, rest, 0});
+  if (r.stops.found()) return;
+  const std::string_view held = r.stops.finish();
+  if (!held.empty()) r.observer->on_token({token, held, 0});
+}
+
+void step_loop::finish(session& s, stop_reason reason, std::optional<error> failure) {
+  reply& r = *s.answering;
+  const steady_time now = std::chrono::steady_clock::now();
+  r.summary.session = s.id;
+  r.summary.reason = reason;
+  r.summary.failure = std::move(failure);
+  const bool any = r.summary.generated_tokens > 0;
+  r.summary.prefill_ms = ms_between(r.started, any ? r.first_token : now);
+  r.summary.decode_ms = any ? ms_between(r.first_token, now) : 0;
+  const std::shared_ptr<reply_observer> observer = r.observer;
+  const reply_summary summary = r.summary;
+  s.last_used = now;
+  s.answering.reset();
+  if (!s.keep || reason == stop_reason::failed) close_now(s);
+  observer->on_end(summary);
+}
+
+void step_loop::fail_step(const error& why) {
+  for (session* s : span_sessions_)
+    if (s->answering) finish(*s, stop_reason::failed, why);
+}
+
+// ---- Commands
+
+session* step_loop::find(session_id id) {
+  for (auto& s : sessions_)
+    if (s->id == id) return s.get();
+  return nullptr;
+}
+
+result<session_id> step_loop::accept(generate_request request,
+                                     std::shared_ptr<reply_observer> observer) {
+  session* s = request.session == 0 ? nullptr : find(request.session);
+  if (request.session != 0 && s == nullptr)
+    return fail(error_code::not_found, "there is no session " + std::to_string(request.session));
+  if (s != nullptr && s->answering)
+    return fail(error_code::conflict, "session " + std::to_string(s->id) + " is replying already");
+  const std::size_t held = s == nullptr ? 0 : s->tokens.size(), end = held + request.prompt.size();
+  if (request.prompt.empty() && (s == nullptr || s->computed == end))
+    return fail(error_code::invalid_input, "the prompt is empty");
+  if (end > shape_.context_tokens || (request.max_tokens > 0 && end >= shape_.context_tokens)) {
+    return fail(error_code::invalid_input,
+                "the prompt ends at token " + std::to_string(end) + ", the context holds " +
+                    std::to_string(shape_.context_tokens) +
+                    (request.max_tokens > 0 ? ", reply included" : ""),
+                "context");
+  }
+  for (token_id t : request.prompt)
+    if (t >= model_.config().vocabulary)
+      return fail(error_code::invalid_input, "token " + std::to_string(t) +
+                                                 " is not in the vocabulary of " +
+                                                 std::to_string(model_.config().vocabulary));
+  result<sampler> choose = sampler::create(request.sampling, model_.config().vocabulary);
+  if (!choose) return tl::unexpected<error>(choose.error());
+
+  std::unique_ptr<session> fresh;
+  if (s == nullptr) {
+    const auto slot = std::find(slots_.begin(), slots_.end(), false);
+    if (slot == slots_.end())
+      return fail(error_code::no_room,
+                  "all " + std::to_string(slots_.size()) + " sessions are in use", "sessions");
+    fresh = std::make_unique<session>();
+    fresh->id = next_session_;
+    fresh->owner = request.owner;
+    fresh->slot = static_cast<std::uint32_t>(slot - slots_.begin());
+    fresh->tokens.reserve(shape_.context_tokens + 1);
+    fresh->pages.resize(model_.config().layers);
+    s = fresh.get();
+  }
+  const std::size_t wanted = std::min<std::size_t>(shape_.context_tokens, end + request.max_tokens);
+  result<void> ok = reserve_pages(*s, wanted);
+  for (std::uint32_t layer = 0; ok && layer < model_.config().layers; layer++)
+    ok = write_tables(*s, layer);
+  if (!ok) return tl::unexpected<error>(ok.error());
+  if (fresh != nullptr) {
+    next_session_++;
+    slots_[fresh->slot] = true;
+    sessions_.push_back(std::move(fresh));
+  }
+  s->keep = request.keep;
+  s->tokens.insert(s->tokens.end(), request.prompt.begin(), request.prompt.end());
+  const auto cached = static_cast<std::uint32_t>(s->computed),
+             prompt = static_cast<std::uint32_t>(end);
+  s->answering.emplace(std::move(request), std::move(observer), std::move(*choose), end);
+  s->answering->summary.cached_tokens = cached;
+  s->answering->summary.prompt_tokens = prompt;
+  return s->id;
+}
+
+// All the pages a reply can need, or none: a step never allocates and never runs out.
+result<void> step_loop::reserve_pages(session& s, std::size_t tokens) {
+  const std::size_t wanted = pages_for(tokens), before = s.pages_reserved();
+  for (std::uint32_t layer = 0; layer < s.pages.size(); layer++) {
+    device_room& room = *rooms_[placement().parts[model_.attention_part(layer)]];
+    while (s.pages[layer].size() < wanted) {
+      result<kv_page_ptr> page = room.pages.take(layer);
+      if (!page) {
+        for (auto& pages : s.pages) pages.resize(std::min(pages.size(), before));
+        return tl::unexpected<error>(page.error());
+      }
+      s.pages[layer].push_back(std::move(*page));
+    }
+  }
+  return {};
+}
+
+result<void> step_loop::write_tables(const session& s, std::uint32_t layer) {
+  for (const auto& room : rooms_) {
+    if (room->space == nullptr) continue;
+    std::fill(table_.begin(), table_.end(), 0);
+    for (std::size_t p = 0; p < s.pages[layer].size(); p++)
+      if (s.pages[layer][p]->device() == room->index) table_[p] = s.pages[layer][p]->address();
+    result<void> ok = room->space->write_page_table(layer, s.slot, 0, table_);
+    if (!ok) return ok;
+  }
+  return {};
+}
+
+result<void> step_loop::stop(session_id id) {
+  session* s = find(id);
+  if (s == nullptr) return fail(error_code::not_found, "there is no session " + std::to_string(id));
+  if (!s->answering)
+    return fail(error_code::conflict, "session " + std::to_string(id) + " is not replying");
+  finish(*s, stop_reason::stopped);
+  return {};
+}
+
+result<void> step_loop::close(session_id id) {
+  session* s = find(id);
+  if (s == nullptr) return fail(error_code::not_found, "there is no session " + std::to_string(id));
+  s->keep = false;
+  if (s->answering)
+    finish(*s, stop_reason::stopped);
+  else
+    close_now(*s);
+  return {};
+}
+
+void step_loop::close_now(session& s) {
+  slots_[s.slot] = false;
+  const auto held = std::find_if(sessions_.begin(), sessions_.end(),
+                                 [&](const auto& h) { return h.get() == &s; });
+  ended_.push_back(std::move(*held));
+  sessions_.erase(held);
+  // Without its pages a layer may need no device but its own.
+  residency now = residency_after(placement().parts, nullptr);
+  if (plan_->where() != now) replan(std::move(now));
+}
+
+engine_status step_loop::status() const {
+  engine_status out;
+  out.revision = revision_;
+  out.steps = steps_;
+  out.tokens = tokens_;
+  out.decode_tok_s = decode_tok_s_;
+  for (part_index p = 0; p < parts_.size(); p++) {
+    part_status part;
+    part.device = placement().parts[p];
+    for (const resident_block_ptr& b : parts_[p].blocks) part.weight_bytes += b->description->bytes;
+    part.since = parts_[p].since;
+    part.by = parts_[p].by;
+    part.reason = parts_[p].reason;
+    if (model_.parts()[p].kind == part_kind::attention) {
+      for (const auto& s : sessions_)
+        for (const kv_page_ptr& page : s->pages[model_.parts()[p].layer])
+          (page->device() == part.device ? part.kv_bytes : part.kv_elsewhere_bytes) +=
+              rooms_[0]->pages.page_bytes();
+    }
+    out.parts.push_back(std::move(part));
+  }
+  const steady_time now = std::chrono::steady_clock::now();
+  for (const auto& s : sessions_) {
+    session_status one;
+    one.id = s->id;
+    one.owner = s->owner;
+    one.context_tokens = static_cast<std::uint32_t>(s->tokens.size());
+    one.created = s->created;
+    one.kv_bytes.resize(rooms_.size());
+    for (const auto& pages : s->pages)
+      for (const kv_page_ptr& page : pages)
+        one.kv_bytes[page->device()] += rooms_[0]->pages.page_bytes();
+    if (s->answering) {
+      one.state = s->computed < s->answering->prompt_end ? session_state::prefill
+                                                         : session_state::generating;
+    } else {
+      one.idle_s = ms_between(s->last_used, now) / 1000.0;
+    }
+    out.sessions.push_back(std::move(one));
+  }
+  return out;
+}
+
+}  // namespace terrane::engine

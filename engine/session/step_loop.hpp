@@ -1,0 +1,130 @@
+// The step loop: the one thread that owns sessions and placement. It takes commands between steps,
+// gathers the rows of all sessions that have work into one step (prompts in chunks beside decodes),
+// runs the plan, and hands out tokens. It never waits for anything but the devices and, when there
+// is no work, for commands. A step allocates nothing.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <future>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "engine/engine.hpp"
+#include "engine/migration/move_job.hpp"
+#include "engine/session/execution_plan.hpp"
+#include "engine/session/session.hpp"
+
+namespace terrane::engine {
+
+class step_loop {
+ public:
+  step_loop(const model& of, const tokenizer& words, device_rooms& rooms,
+            const engine_options& options, const workspace_shape& shape,
+            std::vector<std::vector<resident_block_ptr>> blocks,
+            std::unique_ptr<execution_plan> plan);
+  ~step_loop();
+
+  // Runs `f` on the loop's thread between two steps and returns what it returns.
+  template <class F>
+  auto call(F f) -> decltype(f()) {
+    std::packaged_task<decltype(f())()> task(std::move(f));
+    auto done = task.get_future();
+    post([&task] { task(); });
+    return done.get();
+  }
+
+  // The following run on the loop's thread (through call).
+  result<session_id> accept(generate_request request, std::shared_ptr<reply_observer> observer);
+  result<void> stop(session_id id);
+  result<void> close(session_id id);
+  engine_status status() const;
+  const residency& placement() const { return plan_->where(); }
+
+  // Moves: adds the pages that the job still lacks and says which of them are full. Returns true
+  // when nothing is left to prepare.
+  bool survey(move_job& job);
+  // Takes the job's pages, weights and plan into use. Leaves everything as it was on failure:
+  // conflict when there is more to prepare.
+  struct commit_report {
+    std::uint64_t bytes = 0;  // copied in the pause
+    double pause_ms = 0;
+    std::uint64_t revision = 0;
+  };
+  result<commit_report> commit(move_job& job);
+  step_size last_size() const { return last_size_; }
+
+  std::uint64_t revision() const { return revision_.load(); }
+
+ private:
+  struct live_part {
+    std::vector<resident_block_ptr> blocks;
+    wall_time since = std::chrono::system_clock::now();
+    std::string by = "start", reason = "placed when the model was loaded";
+  };
+  struct logit_row {
+    session* of;
+    std::uint32_t row;
+    bool draw;  // else only told to the observer
+    std::size_t position;
+  };
+
+  void post(std::function<void()> command);
+  void loop();
+  bool drain();
+  bool gather();
+  void add_rows(session& s, std::size_t count);
+  void step();
+  void hand_out();
+  void give_token(session& s, std::span<const float> logits, std::uint64_t hash);
+  void send_text(reply& r, token_id token, std::string_view bytes, std::uint64_t hash, bool last);
+  void finish(session& s, stop_reason reason, std::optional<error> failure = {});
+  void fail_step(const error& why);
+  session* find(session_id id);
+  result<void> reserve_pages(session& s, std::size_t tokens);
+  result<void> write_tables(const session& s, std::uint32_t layer);
+  void close_now(session& s);
+  residency residency_after(const std::vector<std::uint32_t>& parts, const move_job* job) const;
+  void replan(residency where);
+  void add_pages(move_job& job, const session& s) const;
+  result<std::uint64_t> copy_last_pages(move_job& job);
+  void swap_pages(move_job& job);
+  result<void> write_all_tables();
+  std::span<const float> logits_of(std::uint32_t row);
+
+  const model& model_;
+  const tokenizer& words_;
+  device_rooms& rooms_;
+  engine_options options_;
+  workspace_shape shape_;
+  std::unique_ptr<execution_plan> plan_;
+  std::vector<live_part> parts_;
+  std::vector<std::unique_ptr<session>> sessions_;
+  std::vector<std::unique_ptr<session>> ended_;  // kept until the step that they ended in is over
+  std::vector<bool> slots_;
+  session_id next_session_ = 1;
+  std::atomic<std::uint64_t> revision_{1};
+
+  // The step that is being gathered or run.
+  step_inputs inputs_;
+  std::vector<step_row_span> spans_;
+  std::vector<session*> span_sessions_;
+  std::vector<logit_row> logit_rows_;
+  std::vector<float> logits_;
+  step_size size_, last_size_{1, 1, 1};
+  std::uint32_t most_position_ = 0;
+  std::vector<std::uint64_t> table_;  // scratch for write_tables
+  std::uint64_t steps_ = 0, tokens_ = 0;
+  double decode_tok_s_ = 0;
+
+  std::mutex guard_;
+  std::condition_variable wake_;
+  std::vector<std::function<void()>> commands_, taken_;
+  bool ending_ = false;
+  std::thread thread_;
+};
+
+}  // namespace terrane::engine

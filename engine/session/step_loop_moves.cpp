@@ -1,0 +1,175 @@
+// The step loop's side of a move: what is still to be brought (survey), and the commit between two
+// steps, which copies the pages that are being written and switches to the new placement.
+#include <algorithm>
+
+#include "engine/session/step_loop.hpp"
+
+namespace terrane::engine {
+
+namespace {
+
+// Which device a session's page goes to in a move; none if it stays.
+class page_targets {
+ public:
+  page_targets(const model& of, const move_job& job, const std::vector<std::uint32_t>& parts_now)
+      : model_(of), job_(job), parts_now_(parts_now) {}
+
+  std::optional<std::uint32_t> target(const session& s, std::uint32_t layer,
+                                      std::size_t page) const {
+    const std::uint32_t at = s.pages[layer][page]->device();
+    const std::uint32_t home = parts_now_[model_.attention_part(layer)];
+    std::uint32_t to = at;
+    if (job_.status.spill) {
+      const spill_request& spill = *job_.status.spill;
+      if (spill.session != s.id) return std::nullopt;
+      if (!spill.device) {
+        to = home;
+      } else if (at == home && s.page_is_full(page) &&
+                 (page + 1) * kernels::page_positions + spill.keep_tokens <= s.computed) {
+        to = *spill.device;
+      }
+    } else if (at == home) {  // pages go with their part; those that live elsewhere stay there
+      to = job_.parts_after[model_.attention_part(layer)];
+    }
+    return to == at ? std::nullopt : std::optional(to);
+  }
+
+ private:
+  const model& model_;
+  const move_job& job_;
+  const std::vector<std::uint32_t>& parts_now_;
+};
+
+}  // namespace
+
+// Where everything is after the job (null: now). Pages of sessions whose moves are all in the job.
+residency step_loop::residency_after(const std::vector<std::uint32_t>& parts,
+                                     const move_job* job) const {
+  residency out{parts, std::vector<std::uint32_t>(model_.config().layers, 0)};
+  for (const auto& s : sessions_) {
+    for (std::uint32_t layer = 0; layer < model_.config().layers; layer++) {
+      const std::uint32_t home = parts[model_.attention_part(layer)];
+      for (std::size_t p = 0; p < s->pages[layer].size(); p++) {
+        std::uint32_t at = s->pages[layer][p]->device();
+        if (job != nullptr)
+          at = page_targets(model_, *job, placement().parts).target(*s, layer, p).value_or(at);
+        if (at != home) out.away[layer] |= 1U << at;
+      }
+    }
+  }
+  return out;
+}
+
+void step_loop::replan(residency where) {
+  result<std::unique_ptr<execution_plan>> made =
+      execution_plan::make(model_, rooms_, std::move(where));
+  // The weights are where the old plan has them, so this cannot fail; a fault would keep the old
+  // plan, which is right too, only slower.
+  if (made) plan_ = std::move(*made);
+}
+
+void step_loop::add_pages(move_job& job, const session& s) const {
+  const page_targets targets(model_, job, placement().parts);
+  for (std::uint32_t layer = 0; layer < s.pages.size(); layer++) {
+    for (std::uint32_t p = 0; p < s.pages[layer].size(); p++) {
+      const std::optional<std::uint32_t> to = targets.target(s, layer, p);
+      if (!to) continue;
+      const kv_page_ptr& from = s.pages[layer][p];
+      auto known = std::find_if(job.pages.begin(), job.pages.end(),
+                                [&](const page_move& m) { return m.from == from; });
+      if (known == job.pages.end()) {
+        job.pages.push_back({s.id, layer, p, *to, from, nullptr, s.page_is_full(p), false});
+      } else {
+        known->full = s.page_is_full(p);
+      }
+    }
+  }
+}
+
+bool step_loop::survey(move_job& job) {
+  for (const auto& s : sessions_) add_pages(job, *s);
+  job.where_after = residency_after(job.parts_after, &job);
+  job.sizes.clear();
+  const std::uint32_t most_chunks = shape_.pages_per_slot();
+  for (std::uint32_t chunks : {last_size_.chunks, std::min(last_size_.chunks * 2, most_chunks)})
+    job.sizes.push_back({last_size_.rows, chunks, last_size_.logits});
+  return std::all_of(job.pages.begin(), job.pages.end(),
+                     [](const page_move& m) { return m.to != nullptr && (m.copied || !m.full); });
+}
+
+// Copies what could not be copied ahead: the pages that are being written. Returns the bytes.
+result<std::uint64_t> step_loop::copy_last_pages(move_job& job) {
+  std::uint64_t bytes = 0;
+  for (page_move& m : job.pages) {
+    const session* s = find(m.session);
+    if (m.copied || s == nullptr || s->pages[m.layer][m.page] != m.from || s->page_is_empty(m.page))
+      continue;
+    const std::size_t page_bytes = rooms_[m.target]->pages.page_bytes();
+    result<void> ok =
+        copy_between(*rooms_[m.from->device()]->on, m.from->memory(), m.from->offset(),
+                     *rooms_[m.target]->on, m.to->memory(), m.to->offset(), page_bytes);
+    if (!ok) return tl::unexpected<error>(ok.error());
+    m.copied = true;
+    bytes += page_bytes;
+  }
+  return bytes;
+}
+
+// Swaps the job's pages with those in use; called again, it swaps them back.
+void step_loop::swap_pages(move_job& job) {
+  for (page_move& m : job.pages) {
+    session* s = find(m.session);
+    if (s == nullptr || s->pages[m.layer][m.page] != m.from) continue;  // it ended meanwhile
+    s->pages[m.layer][m.page] = m.to;
+    m.from.swap(m.to);
+  }
+}
+
+result<void> step_loop::write_all_tables() {
+  for (const auto& s : sessions_)
+    for (std::uint32_t layer = 0; layer < model_.config().layers; layer++) {
+      result<void> ok = write_tables(*s, layer);
+      if (!ok) return ok;
+    }
+  return {};
+}
+
+result<step_loop::commit_report> step_loop::commit(move_job& job) {
+  if (job.cancelled) return fail(error_code::cancelled, "the move was given up");
+  if (!survey(job)) return fail(error_code::conflict, "pages were added since the last look");
+  const steady_time begin = std::chrono::steady_clock::now();
+  result<std::uint64_t> bytes = copy_last_pages(job);
+  if (!bytes) return tl::unexpected<error>(bytes.error());
+  if (job.plan == nullptr || job.plan->where() != job.where_after) {  // sessions came or went
+    result<std::unique_ptr<execution_plan>> made =
+        execution_plan::make(model_, rooms_, job.where_after);
+    if (!made) return tl::unexpected<error>(made.error());
+    job.plan = std::move(*made);
+  }
+  swap_pages(job);
+  result<void> tables = write_all_tables();
+  if (!tables) {
+    swap_pages(job);
+    return tl::unexpected<error>(tables.error());
+  }
+  job.old_plan = std::move(plan_);
+  plan_ = std::move(job.plan);
+  for (part_index p = 0; p < parts_.size(); p++) {
+    if (job.blocks_after[p].empty()) continue;
+    job.old_blocks.push_back(std::move(parts_[p].blocks));
+    parts_[p] = {std::move(job.blocks_after[p]), std::chrono::system_clock::now(), job.status.by,
+                 job.status.reason};
+  }
+  revision_++;
+  const double pause_ms =
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  for (auto& s : sessions_) {
+    if (!s->answering) continue;
+    s->answering->summary.moves++;
+    s->answering->summary.longest_pause_ms =
+        std::max(s->answering->summary.longest_pause_ms, pause_ms);
+  }
+  return commit_report{*bytes, pause_ms, revision_};
+}
+
+}  // namespace terrane::engine

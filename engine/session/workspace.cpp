@@ -1,0 +1,102 @@
+#include "engine/session/workspace.hpp"
+
+#include <algorithm>
+
+#include "kernels/contract/rope_table.hpp"
+
+namespace terrane::engine {
+
+namespace {
+
+constexpr std::uint64_t area_alignment = 256;
+
+std::vector<float> make_rope_table(const rope_settings& rope, std::uint32_t positions) {
+  kernels::rope_parameters p;
+  p.theta = rope.theta;
+  p.rotated = rope.rotated;
+  p.linear_factor = rope.linear_factor;
+  p.factors = rope.factors;
+  return kernels::rope_table(p, positions);
+}
+
+}  // namespace
+
+workspace::workspace(device& on, const model& of, const workspace_shape& shape)
+    : device_(on), shape_(shape) {
+  const model_config& c = of.config();
+  const kernels::attention_shape& a = c.attention;
+  const std::uint64_t rows = shape.rows, q = std::uint64_t{a.heads} * a.head_size,
+                      kv = std::uint64_t{a.kv_heads} * a.head_size;
+  const auto widest =
+      static_cast<std::uint32_t>(std::max<std::uint64_t>({c.hidden, q, c.feed_forward}));
+  qkv_stride_ =
+      round_up_32(static_cast<std::uint32_t>(q)) + 2 * round_up_32(static_cast<std::uint32_t>(kv));
+  hidden_stride_ = c.hidden;
+  attended_stride_ = static_cast<std::uint32_t>(q);
+  gate_up_stride_ = 2 * round_up_32(c.feed_forward);
+  logits_stride_ = round_up_32(c.vocabulary);
+
+  std::uint64_t next = 0;
+  auto area = [&](std::uint64_t bytes) {
+    workspace_area made{next, bytes};
+    next += (bytes + area_alignment - 1) / area_alignment * area_alignment;
+    return made;
+  };
+  areas_.inputs = area(4 * (1 + 4 * rows));
+  areas_.page_tables = area(std::uint64_t{c.layers} * shape.slots * shape.pages_per_slot() * 8);
+  areas_.rope = area(std::uint64_t{shape.context_tokens} * c.rope.rotated * 4);
+  areas_.hidden = area(rows * c.hidden * 4);
+  areas_.selected = area(rows * c.hidden * 4);
+  // A q8 row of the widest input is the longest, but for rounding: blocks of 32 carry more scales.
+  std::uint32_t q8_row = 0;
+  for (std::uint32_t k : {c.hidden, static_cast<std::uint32_t>(q), c.feed_forward})
+    q8_row = std::max(q8_row, kernels::q8_row_layout(k).row_bytes);
+  areas_.q8 = area(rows * q8_row);
+  areas_.f16 = area(rows * widest * 4);
+  areas_.f32 = area(rows * widest * 4);
+  areas_.qkv = area(rows * qkv_stride_ * 4);
+  areas_.q = area(rows * q * 4);
+  areas_.partials =
+      area(std::uint64_t{shape.pages_per_slot()} * rows * kernels::partial_row_bytes(a));
+  areas_.attended = area(rows * q * 4);
+  areas_.gate_up = area(rows * gate_up_stride_ * 4);
+  areas_.logits = area(rows * logits_stride_ * 4);
+  areas_.total = next;
+}
+
+std::uint64_t workspace::bytes(device& on, const model& of, const workspace_shape& shape) {
+  return workspace(on, of, shape).areas_.total;
+}
+
+result<std::unique_ptr<workspace>> workspace::make(device& on, const model& of,
+                                                   const workspace_shape& shape) {
+  std::unique_ptr<workspace> w(new workspace(on, of, shape));
+  result<std::unique_ptr<device_memory>> memory = on.allocate(w->areas_.total, memory_use::scratch);
+  if (!memory) return tl::unexpected<error>(memory.error());
+  w->memory_ = std::move(*memory);
+  // Everything starts as zero: kernels may read rows that no step has written yet.
+  const std::vector<std::byte> zeros(std::min<std::uint64_t>(w->areas_.total, 4U << 20));
+  for (std::uint64_t at = 0; at < w->areas_.total; at += zeros.size()) {
+    const std::size_t n = std::min<std::uint64_t>(zeros.size(), w->areas_.total - at);
+    result<void> ok = on.write(*w->memory_, at, std::span(zeros).first(n));
+    if (!ok) return tl::unexpected<error>(ok.error());
+  }
+  const std::vector<float> rope = make_rope_table(of.config().rope, shape.context_tokens);
+  result<void> ok = on.write(*w->memory_, w->areas_.rope.offset, std::as_bytes(std::span(rope)));
+  if (!ok) return tl::unexpected<error>(ok.error());
+  return w;
+}
+
+result<void> workspace::write_inputs(const step_inputs& inputs) {
+  return device_.write(*memory_, areas_.inputs.offset, std::as_bytes(std::span(inputs.words)));
+}
+
+result<void> workspace::write_page_table(std::uint32_t layer, std::uint32_t slot,
+                                         std::uint32_t first_page,
+                                         std::span<const std::uint64_t> addresses) {
+  const std::uint64_t entry =
+      (std::uint64_t{layer} * shape_.slots + slot) * shape_.pages_per_slot() + first_page;
+  return device_.write(*memory_, areas_.page_tables.offset + entry * 8, std::as_bytes(addresses));
+}
+
+}  // namespace terrane::engine

@@ -1,0 +1,107 @@
+// What a device needs beside weights and KV pages to take part in a step: the step's inputs, the
+// hidden state and everything between it and the logits, the rotary table, and the page tables. One
+// allocation, made before the device gets its first part, so that a step never allocates.
+//
+// Belongs to the step loop; made by whoever prepares a device.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/device/device.hpp"
+#include "engine/model/model.hpp"
+
+namespace terrane::engine {
+
+struct workspace_shape {
+  std::uint32_t rows = 64;           // tokens of one step, a multiple of 8
+  std::uint32_t slots = 4;           // sessions at once
+  std::uint32_t context_tokens = 0;  // of a session
+  std::uint32_t pages_per_slot() const {
+    return (context_tokens + kernels::page_positions - 1) / kernels::page_positions;
+  }
+};
+
+// A run of bytes in a workspace.
+struct workspace_area {
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+};
+
+// Rows of the step as the kernels read them, in this order in memory, i32 each.
+struct step_inputs {
+  explicit step_inputs(std::uint32_t rows) : words(1 + std::size_t{4} * rows), capacity(rows) {}
+  std::span<std::int32_t> tokens() { return {words.data() + 1, capacity}; }
+  std::span<std::int32_t> positions() { return {words.data() + 1 + capacity, capacity}; }
+  std::span<std::int32_t> slots() {
+    return {words.data() + 1 + 2 * std::size_t{capacity}, capacity};
+  }
+  std::span<std::int32_t> logit_rows() {
+    return {words.data() + 1 + 3 * std::size_t{capacity}, capacity};
+  }
+  std::int32_t& rows() { return words[0]; }
+  std::vector<std::int32_t> words;
+  std::uint32_t capacity;
+};
+
+class workspace {
+ public:
+  static result<std::unique_ptr<workspace>> make(device& on, const model& of,
+                                                 const workspace_shape& shape);
+  // The bytes that make() allocates.
+  static std::uint64_t bytes(device& on, const model& of, const workspace_shape& shape);
+
+  device& on() const { return device_; }
+  const workspace_shape& shape() const { return shape_; }
+  device_memory& memory() const { return *memory_; }
+  std::uint64_t address(const workspace_area& area) const {
+    return memory_->address() + area.offset;
+  }
+
+  // Addresses of the step's inputs.
+  std::uint64_t rows_word() const { return address(areas_.inputs); }
+  std::uint64_t tokens() const { return rows_word() + 4; }
+  std::uint64_t positions() const { return tokens() + 4ULL * shape_.rows; }
+  std::uint64_t slots() const { return positions() + 4ULL * shape_.rows; }
+  std::uint64_t logit_rows() const { return slots() + 4ULL * shape_.rows; }
+  std::uint64_t page_table(std::uint32_t layer) const {
+    return address(areas_.page_tables) +
+           std::uint64_t{layer} * shape_.slots * shape_.pages_per_slot() * 8;
+  }
+
+  struct areas {
+    workspace_area inputs, page_tables, rope;
+    workspace_area hidden;        // f32 [rows][hidden]
+    workspace_area selected;      // the rows whose logits are wanted
+    workspace_area q8, f16, f32;  // activations for the next matrices
+    workspace_area qkv, q, partials, attended, gate_up, logits;
+    std::uint64_t total = 0;
+  };
+  const areas& at() const { return areas_; }
+  std::uint32_t qkv_stride() const { return qkv_stride_; }  // floats
+  std::uint32_t hidden_stride() const { return hidden_stride_; }
+  std::uint32_t attended_stride() const { return attended_stride_; }
+  std::uint32_t gate_up_stride() const { return gate_up_stride_; }
+  std::uint32_t logits_stride() const { return logits_stride_; }
+
+  result<void> write_inputs(const step_inputs& inputs);
+  // Sets entries [first_page, ...) of a slot's table; 0: the page is not here.
+  result<void> write_page_table(std::uint32_t layer, std::uint32_t slot, std::uint32_t first_page,
+                                std::span<const std::uint64_t> addresses);
+
+ private:
+  workspace(device& on, const model& of, const workspace_shape& shape);
+
+  device& device_;
+  workspace_shape shape_;
+  areas areas_;
+  std::uint32_t qkv_stride_ = 0, hidden_stride_ = 0, attended_stride_ = 0, gate_up_stride_ = 0,
+                logits_stride_ = 0;
+  std::unique_ptr<device_memory> memory_;
+};
+
+constexpr std::uint32_t round_up_32(std::uint32_t n) { return (n + 31) / 32 * 32; }
+
+}  // namespace terrane::engine
