@@ -1,0 +1,96 @@
+#include "kernels/llvm/compile.hpp"
+
+#include <llvm/Config/llvm-config.h>
+#include <llvm/IR/LegacyPassManager.h>
+#include <llvm/IR/Verifier.h>
+#include <llvm/Passes/PassBuilder.h>
+#include <llvm/Support/raw_ostream.h>
+
+#include "kernels/llvm/cpu_lowering.hpp"
+#include "kernels/llvm/target.hpp"
+
+namespace terrane::kernels {
+
+namespace {
+
+// A light pipeline: the lowering leaves little to find, and kernels are compiled while a user
+// waits.
+constexpr const char* passes =
+    "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,"
+    "loop-mssa(licm),loop(loop-unroll-full),early-cse<memssa>,instcombine<no-verify-fixpoint>,"
+    "simplifycfg,adce)";
+
+void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager calls;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder builder(&machine);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(calls);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, calls, modules);
+  llvm::ModulePassManager pipeline;
+  llvm::cantFail(builder.parsePassPipeline(pipeline, passes));
+  pipeline.run(module, modules);
+}
+
+void set_target_attributes(llvm::Function& f, const code_target& target,
+                           const target_features& features) {
+  f.addFnAttr("target-cpu", target.cpu);
+  f.addFnAttr("target-features", target.features);
+  if (!target.tune_cpu.empty()) f.addFnAttr("tune-cpu", target.tune_cpu);
+  if (features.avx512) f.addFnAttr("prefer-vector-width", "512");
+}
+
+result<llvm::SmallVector<char, 0>> generate(const program& p, const std::string& symbol,
+                                            const code_target& target, llvm::CodeGenFileType as) {
+  if (result<void> ok = verify(p); !ok) return tl::unexpected(ok.error());
+  auto machine = make_target_machine(target);
+  if (!machine) return tl::unexpected(machine.error());
+  target_features features = features_of(**machine);
+  llvm::LLVMContext context;
+  llvm::Module module(p.name, context);
+  module.setTargetTriple(target.triple);
+  module.setDataLayout((*machine)->createDataLayout());
+  llvm::Function* f = cpu_lowering(p, module, features).run(symbol);
+  set_target_attributes(*f, target, features);
+  std::string fault;
+  llvm::raw_string_ostream fault_stream(fault);
+  if (llvm::verifyModule(module, &fault_stream))
+    return fail(error_code::unsupported,
+                "kernel program '" + p.name + "' became invalid LLVM code: " + fault);
+  optimise(module, **machine);
+  llvm::SmallVector<char, 0> out;
+  llvm::raw_svector_ostream stream(out);
+  llvm::legacy::PassManager codegen;
+  if ((*machine)->addPassesToEmitFile(codegen, stream, nullptr, as))
+    return fail(error_code::unsupported, "LLVM cannot write code for it", target.triple);
+  codegen.run(module);
+  return out;
+}
+
+}  // namespace
+
+result<std::string> assembly(const program& p, const std::string& triple, const std::string& cpu,
+                             const std::string& features) {
+  auto text =
+      generate(p, "kernel", {triple, cpu, {}, features}, llvm::CodeGenFileType::AssemblyFile);
+  if (!text) return tl::unexpected(text.error());
+  return std::string(text->begin(), text->end());
+}
+
+std::string host_identity() {
+  code_target t = host_target();
+  return "llvm-" LLVM_VERSION_STRING " " + t.triple + " " + t.tune_cpu + " " + t.features;
+}
+
+result<std::vector<std::byte>> host_object(const program& p, const std::string& symbol) {
+  auto code = generate(p, symbol, host_target(), llvm::CodeGenFileType::ObjectFile);
+  if (!code) return tl::unexpected(code.error());
+  auto bytes = std::as_bytes(std::span(code->data(), code->size()));
+  return std::vector<std::byte>(bytes.begin(), bytes.end());
+}
+
+}  // namespace terrane::kernels
