@@ -26,10 +26,11 @@ namespace terrane::policies::lua {
 using native_function = int (*)(lua_State*);
 
 // Pushes a C++ closure as a Lua function: it returns how many results it pushed. It lives as long
-// as the sandbox at most. std::exceptions it throws become errors of the script.
+// as the sandbox at most. A std::exception that it throws ends the evaluation as an internal fault,
+// which no script can catch; raise errors of the script's own making with luaL_error.
 void push_function(lua_State* L, std::function<int(lua_State*)> function);
 
-// Wraps a native function so that std::exceptions it throws become Lua errors:
+// Wraps a native function so that a std::exception ends the evaluation in the same way:
 // lua_pushcfunction(L, guarded<my_function>).
 int raise_exception(lua_State* L, const char* what);
 template <native_function Function>
@@ -86,6 +87,16 @@ bool is_object(lua_State* L, int index, const object_class& kind);
 // Counts `units` against the budget, a unit being about one instruction, and looks at the clock.
 // Host functions whose work grows with their arguments call it as they go.
 void charge(lua_State* L, std::int64_t units);
+
+// The argument at a stack index as text: a string, or a number in the sandbox's one way of writing
+// it, which lua_tostring does not promise. Anything else raises a Lua error.
+std::string_view check_text(lua_State* L, int index);
+
+// Pushes what tostring() gives for the value at a stack index.
+void push_text(lua_State* L, int index);
+
+// What type() gives for the value at a stack index: the class's name for an object.
+const char* type_name(lua_State* L, int index);
 
 // Keeps the value on top of the stack, and pops it. push_kept pushes it again.
 kept_value keep(lua_State* L);
