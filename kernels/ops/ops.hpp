@@ -1,12 +1,13 @@
 // The kernels of a transformer, each written once as a program for every device.
 //
 // A function here makes the program for one shape; `*_grid` gives its workgroups. What a shape
-// leaves open (columns, warps) changes speed only, never a bit of the result: see the numeric contract.
+// leaves open (columns, warps) changes speed only, never a bit of the result: see the numeric
+// contract.
 //
 // Rows are tokens of one step, of one or many sessions. Activations are row-major, f32, with the
 // strides given here. Buffers that linear() reads or writes are padded: rows up to a multiple of
-// `columns`, matrix rows (N) up to a multiple of 32. Rows past the step's count are computed on whatever
-// the buffers hold and ignored, except where a kernel takes `rows`: there they do nothing.
+// `columns`, matrix rows (N) up to a multiple of 32. Rows past the step's count are computed on
+// whatever the buffers hold and ignored, except where a kernel takes `rows`: there they do nothing.
 //
 // Arguments are listed as slot: meaning. Addresses unless said otherwise.
 #pragma once
@@ -31,18 +32,19 @@ struct activation_set {
   void add(activation_kind kind);
 };
 
-// A quantised activation row of K elements: int8 q[K], then f32 d[K / block], then i32 sums of q over each
-// 16 elements. block is 256 if K is a multiple of 256, else 32. K is a multiple of 32.
+// A quantised activation row of K elements: int8 q[K], then f32 d[K / block], then i32 sums of q
+// over each 16 elements. block is 256 if K is a multiple of 256, else 32. K is a multiple of 32.
 struct q8_row_layout {
   explicit q8_row_layout(std::uint32_t k);
   std::uint32_t block;
   std::uint32_t scales_offset;  // bytes from the row's start
   std::uint32_t sums_offset;
-  std::uint32_t row_bytes;      // a multiple of 64; q is padded to a multiple of 512 bytes
+  std::uint32_t row_bytes;  // a multiple of 64; q is padded to a multiple of 512 bytes
 };
 
 // ---- embedding: out[row][0..K) = row token[row] of the matrix, store rule applied
-//   0 weights (packed)  1 i32 token[row]  2 out f32, stride K     [optional scale: multiplied in f32]
+//   0 weights (packed)  1 i32 token[row]  2 out f32, stride K     [optional scale: multiplied in
+//   f32]
 program embedding(const weight_format& format, std::uint32_t k, float scale = 1.0f);
 grid embedding_grid(std::uint32_t k, std::uint32_t rows);
 
@@ -61,11 +63,13 @@ struct activation_spec {
   activation_set outputs;
   int warps = 8;
 };
-//   0 x  1 w f32[K] (rms_norm only)  2 q8 rows  3 f16-rounded rows, f32, stride K  4 f32 rows, stride K
+//   0 x  1 w f32[K] (rms_norm only)  2 q8 rows  3 f16-rounded rows, f32, stride K  4 f32 rows,
+//   stride K
 program activation(const activation_spec& spec);
 grid activation_grid(const activation_spec& spec, std::uint32_t rows);
 
-// ---- matrices that share an input, as one launch: out[row][offset_i + n] = sum_k W_i[n][k] * x[row][k]
+// ---- matrices that share an input, as one launch: out[row][offset_i + n] = sum_k W_i[n][k] *
+// x[row][k]
 struct linear_matrix {
   const weight_format* format = nullptr;
   std::uint32_t n = 0;       // rows of the matrix
@@ -79,36 +83,37 @@ struct linear_spec {
   std::uint32_t columns = 1;            // tokens a workgroup computes together: 1, 2, 4, 8
   int warps = 1;                        // share the segments of K (decode)
 };
-//   0 q8 rows  1 f16 rows  2 f32 rows  3 out  4 residual (stride output_stride; may be out)  5.. weights of matrix i
+//   0 q8 rows  1 f16 rows  2 f32 rows  3 out  4 residual (stride output_stride; may be out)  5..
+//   weights of matrix i
 program linear(const linear_spec& spec);
 grid linear_grid(const linear_spec& spec, std::uint32_t rows);
 
 // ---- attention
 struct attention_shape {
   std::uint32_t heads = 0, kv_heads = 0, head_size = 0;  // head_size a multiple of 32, at most 256
-  float scale = 0;          // on scores; the f32 nearest to 1/sqrt(head_size) as a rule
-  std::uint32_t window = 0; // keys a query sees, itself included; 0: all
+  float scale = 0;           // on scores; the f32 nearest to 1/sqrt(head_size) as a rule
+  std::uint32_t window = 0;  // keys a query sees, itself included; 0: all
 };
 inline constexpr std::uint32_t page_positions = 64;
 // A KV page of one layer: K as f16 [kv_head][d][64], then V as f16 [kv_head][64][d].
 std::uint32_t page_bytes(const attention_shape& shape);
-// Partials of one chunk: f32 [row][head][head_size + 2]: o, then m, then l. Of all: [chunk] of these,
-// `row_capacity` rows each.
+// Partials of one chunk: f32 [row][head][head_size + 2]: o, then m, then l. Of all: [chunk] of
+// these, `row_capacity` rows each.
 std::uint32_t partial_row_bytes(const attention_shape& shape);
 
 // Which elements turn together: (2i, 2i+1), or (i, i + rotated/2).
 enum class rope_pairs { adjacent, halves };
 struct rope_kv_spec {
   attention_shape shape;
-  std::uint32_t rotated = 0;       // first elements of a head that turn
+  std::uint32_t rotated = 0;  // first elements of a head that turn
   rope_pairs pairs = rope_pairs::adjacent;
   std::uint32_t input_stride = 0;  // floats between rows of x: q heads at 0, k and v where said
   std::uint32_t k_offset = 0, v_offset = 0;
 };
 // Turns q and k, rounds q, k and v to f16, writes k and v into the page of (slot, position).
 //   0 x f32  1 rope table f32 [position][rotated/2](cos, sin)  2 i32 position[row]  3 i32 slot[row]
-//   4 i32 rows (one word in memory)  5 page table u64 [slot][pages_per_slot]: page address, 0 = not here
-//   6 pages_per_slot (i32 value)  7 q out: f16 values as f32 [row][head][head_size]
+//   4 i32 rows (one word in memory)  5 page table u64 [slot][pages_per_slot]: page address, 0 = not
+//   here 6 pages_per_slot (i32 value)  7 q out: f16 values as f32 [row][head][head_size]
 program rope_kv(const rope_kv_spec& spec);
 grid rope_kv_grid(const rope_kv_spec& spec, std::uint32_t rows);
 

@@ -1,0 +1,56 @@
+// F16: 32 consecutive halves a packed block. Activations are rounded to f16, so products are exact.
+#include <cstring>
+
+#include "kernels/formats/segment.hpp"
+
+namespace terrane::kernels {
+
+namespace {
+
+constexpr std::uint32_t block_bytes = 64;
+
+vals unpack(const vals& words) {
+  vals w;
+  for (val word : words) {
+    builder& b = word.owner();
+    w.push_back(half(b, word & b.u32(0xffffu)));
+    w.push_back(half(b, lshr(word, 16)));
+  }
+  return w;
+}
+
+val segment(const segment_context& s) {
+  return fold_products(s, warp_lanes * block_bytes, unpack, true);
+}
+
+val value(builder& b, val block, val row, val first) {
+  val byte = (first + b.lane()) << 1;
+  return half(b, b.load(memory_type::u16, plane_byte(b, block, 0, byte, row, 16)));
+}
+
+// Every half is 0 or at least 2^-24: only the sign of zero goes.
+void store_rule(std::span<std::byte> stored) {
+  for (std::size_t k = 0; k + 2 <= stored.size(); k += 2) {
+    std::uint16_t h;
+    std::memcpy(&h, &stored[k], 2);
+    if (h == 0x8000u) stored[k + 1] = std::byte{0};
+  }
+}
+
+}  // namespace
+
+const weight_format& f16_format() {
+  static const weight_format format = {
+      .name = "F16",
+      .ggml_type = 1,
+      .block_elements = 32,
+      .block_bytes = block_bytes,
+      .activations = activation_kind::f16,
+      .planes = {{.source_offset = 0, .bytes = 64, .unit_bytes = 16}},
+      .segment = segment,
+      .value = value,
+      .store_rule = store_rule};
+  return format;
+}
+
+}  // namespace terrane::kernels

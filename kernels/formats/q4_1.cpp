@@ -1,0 +1,48 @@
+// Q4_1: 32 weights d*q + m, q of 4 bits. Stored: f16 d, f16 m, nibbles[16].
+#include "kernels/formats/nibbles.hpp"
+
+namespace terrane::kernels {
+
+namespace {
+
+constexpr std::uint32_t block_bytes = 20, packed_bytes = warp_lanes * block_bytes;
+constexpr std::uint32_t q_plane = 0, dm_plane = warp_lanes * 16;
+
+val segment(const segment_context& s) {
+  builder& b = s.b;
+  return fold_blocks(s, packed_bytes, [&b](val block) {
+    vals words = spread_nibbles(b, load_units(b, block, q_plane, 1));
+    val dm = b.load_lanes(memory_type::i32, b.offset(block, dm_plane));
+    val d = half(b, dm & b.u32(0xffffu)), m = half(b, lshr(dm, 16));
+    return block_parts{words, 4, [&b, d, m](val is, val bs, val dx) {
+                         return (d * dx) * b.unary(opcode::i2f, is) +
+                                (m * dx) * b.unary(opcode::i2f, bs);
+                       }};
+  });
+}
+
+val value(builder& b, val block, val row, val) {
+  val q = lane_nibble(b, block, row, q_plane);
+  val d = half(b, b.load(memory_type::u16, plane_byte(b, block, dm_plane, b.i32(0), row, 4)));
+  val m = half(b, b.load(memory_type::u16, plane_byte(b, block, dm_plane, b.i32(2), row, 4)));
+  return d * b.unary(opcode::i2f, q) + m;
+}
+
+}  // namespace
+
+const weight_format& q4_1_format() {
+  static const weight_format format = {
+      .name = "Q4_1",
+      .ggml_type = 3,
+      .block_elements = 32,
+      .block_bytes = block_bytes,
+      .activations = activation_kind::q8,
+      .planes = {{.source_offset = 4, .bytes = 16, .unit_bytes = 16},
+                 {.source_offset = 0, .bytes = 4, .unit_bytes = 4}},
+      .segment = segment,
+      .value = value,
+      .store_rule = nullptr};
+  return format;
+}
+
+}  // namespace terrane::kernels

@@ -1,0 +1,84 @@
+#include "kernels/formats/segment.hpp"
+
+#include <array>
+
+namespace terrane::kernels {
+
+val segment_context::scale(val column, val block) const {
+  val p = b.offset(b.offset(scales, column * stride, 1), block * b.u32(scale_bytes_per_block), 1);
+  return b.load(memory_type::f32, p);
+}
+
+val segment_context::block_sum(val column, val block) const {
+  vals two = b.load_words(b.offset(b.offset(sums, column * stride, 1), block, 8), 2);
+  return two[0] + two[1];
+}
+
+val plane_unit(builder& b, val packed_block, std::uint32_t plane_offset, val unit,
+               std::uint32_t unit_bytes) {
+  return b.offset(b.offset(packed_block, plane_offset), unit, warp_lanes * unit_bytes);
+}
+
+vals load_units(builder& b, val packed_block, std::uint32_t plane_offset, int units) {
+  vals words;
+  for (int unit = 0; unit < units; unit++)
+    for (val w : b.load_lanes_x4(plane_unit(b, packed_block, plane_offset, b.i32(unit), 16)))
+      words.push_back(w);
+  return words;
+}
+
+val plane_byte(builder& b, val packed_block, std::uint32_t plane_offset, val byte, val row,
+               std::uint32_t unit_bytes) {
+  val unit = b.binary(opcode::iudiv, byte, b.u32(unit_bytes));
+  val within = b.binary(opcode::iurem, byte, b.u32(unit_bytes));
+  val p = plane_unit(b, packed_block, plane_offset, unit, unit_bytes);
+  return b.offset(b.offset(p, row, unit_bytes), within, 1);
+}
+
+val half(builder& b, val bits) { return b.unary(opcode::h2f, bits); }
+
+val fold_blocks(const segment_context& s, std::uint32_t packed_block_bytes,
+                const std::function<block_parts(val packed_block)>& parts) {
+  builder& b = s.b;
+  vals start = {b.tile_zero(scalar_type::f32, s.columns)};
+  return b.loop(b.i32(0), s.blocks, 1, start, [&](val block, const vals& carried) {
+    block_parts p = parts(b.offset(s.weights, block, packed_block_bytes));
+    val dots = b.tile_dot(b.tile_zero(scalar_type::i32, s.columns), b.offset(s.q, block, 32),
+                          s.stride, p.words, p.bits);
+    std::array<val, 2> tiles = {dots, carried[0]};
+    return b.tile_map(tiles, s.columns, [&](val column, const vals& e) {
+      return vals{e[1] + p.term(e[0], s.block_sum(column, block), s.scale(column, block))};
+    });
+  })[0];
+}
+
+val fold_products(const segment_context& s, std::uint32_t packed_block_bytes,
+                  const std::function<vals(const vals& words)>& unpack, bool exact) {
+  builder& b = s.b;
+  // A packed block is one plane of 16-byte units, so the segment's units lie in one row.
+  std::uint32_t units_per_block = packed_block_bytes / (16 * warp_lanes);
+  constexpr int step = 2;  // units taken together: independent loads
+  vals start = {b.tile_zero(scalar_type::f32, s.columns)};
+  val units = s.blocks * b.u32(units_per_block);
+  return b.loop(b.i32(0), units, step, start, [&](val unit, const vals& carried) {
+    vals w;
+    for (int k = 0; k < step; k++)
+      for (val x : unpack(b.load_lanes_x4(plane_unit(b, s.weights, 0, unit + b.i32(k), 16))))
+        w.push_back(x);
+    std::uint32_t weights_per_unit = 32 / units_per_block;
+    val x = b.offset(s.x, unit, 4 * weights_per_unit);
+    return b.tile_map(carried, s.columns, [&](val column, const vals& e) {
+      val sum = e[0], p = b.offset(x, column * s.stride, 1);
+      for (std::size_t k = 0; k < w.size(); k += 4) {
+        vals xs = b.load_words(b.offset(p, static_cast<std::int64_t>(4 * k)), 4);
+        for (std::size_t j = 0; j < 4; j++) {
+          val xk = b.unary(opcode::bits_to_float, xs[j]);
+          sum = exact ? b.fma_exact(w[k + j], xk, sum) : sum + w[k + j] * xk;
+        }
+      }
+      return vals{sum};
+    });
+  })[0];
+}
+
+}  // namespace terrane::kernels

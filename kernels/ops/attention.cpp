@@ -1,0 +1,244 @@
+// Attention where the page lives: partial results of each chunk of 64 keys, then their fold.
+#include <algorithm>
+#include <cassert>
+
+#include "kernels/contract/scalars.hpp"
+#include "kernels/ops/ops.hpp"
+#include "kernels/ops/pages.hpp"
+
+namespace terrane::kernels {
+
+namespace {
+
+// Query heads that one pass over a page serves: enough to read K and V few times, few enough for
+// the registers of a lane.
+std::uint32_t heads_per_pass(std::uint32_t group) {
+  for (std::uint32_t n = 8; n > 1; n--)
+    if (group % n == 0) return n;
+  return 1;
+}
+
+// The first key that a query at `position` sees.
+val first_key(builder& b, const attention_shape& shape, val position) {
+  if (shape.window == 0) return b.i32(0);
+  return smax(b.i32(0), position - b.u32(shape.window - 1));
+}
+
+val partial_row(builder& b, const attention_shape& shape, val partials, val chunk, val row,
+                val row_capacity, val head) {
+  val rows = b.offset(partials, chunk * row_capacity + row, partial_row_bytes(shape));
+  return b.offset(rows, head, 4 * (shape.head_size + 2));
+}
+
+// One warp for a chunk, a row and a K/V head; the query heads that share it, a few at a time.
+// Scores: lane l has keys 2l and 2l + 1, so a row of K is one load. Values: a lane a dimension.
+class partial_builder {
+ public:
+  explicit partial_builder(const attention_shape& shape)
+      : shape_(shape),
+        b_("attention_partial"),
+        group_(shape.heads / shape.kv_heads),
+        pass_(heads_per_pass(group_)),
+        vectors_(shape.head_size / warp_lanes),
+        weights_(b_.shared(pass_ * page_positions)) {
+    assert(shape.head_size % warp_lanes == 0 && shape.head_size <= 256 &&
+           shape.heads % shape.kv_heads == 0 && "a shape of the engine");
+  }
+
+  program build() {
+    row_ = b_.group_y();
+    b_.branch(lt(row_, b_.load(memory_type::i32, b_.argument_ptr(4))), [&] { live_row(); });
+    return b_.finish();
+  }
+
+ private:
+  void live_row() {
+    chunk_ = b_.binary(opcode::iudiv, b_.group_x(), b_.u32(shape_.kv_heads));
+    kv_head_ = b_.binary(opcode::iurem, b_.group_x(), b_.u32(shape_.kv_heads));
+    val position = b_.load(memory_type::i32, b_.offset(b_.argument_ptr(2), row_, 4));
+    val start = chunk_ << 6, size = b_.u32(page_positions);
+    first_ = smax(b_.i32(0), first_key(b_, shape_, position) - start);
+    end_ = smin(size, (position - start) + b_.i32(1));
+    b_.branch(lt(first_, end_), [&] {
+      val slot = b_.load(memory_type::i32, b_.offset(b_.argument_ptr(3), row_, 4));
+      page_entry entry(b_, b_.argument_ptr(5), slot, b_.argument_i32(6), chunk_);
+      b_.branch(entry.present(), [&] { attend(entry.address()); });
+    });
+  }
+
+  void attend(val page) {
+    std::uint32_t head_bytes = 2 * shape_.head_size * page_positions;
+    keys_ = b_.offset(page, kv_head_, head_bytes);
+    values_ = b_.offset(b_.offset(page, page_bytes(shape_) / 2), kv_head_, head_bytes);
+    b_.loop(b_.i32(0), b_.u32(group_), static_cast<int>(pass_), [&](val done) {
+      val head = kv_head_ * b_.u32(group_) + done;
+      vals maxima = write_weights(scores(head));
+      b_.barrier();
+      write_partials(head, maxima);
+      b_.barrier();
+    });
+  }
+
+  // Two lane values a head: the products' sums with keys 2l and 2l + 1, in rising d.
+  vals scores(val head) {
+    std::uint32_t size = shape_.head_size;
+    val q = b_.offset(b_.offset(b_.argument_ptr(0), row_, 4 * size * shape_.heads), head, 4 * size);
+    vals zero(2 * pass_, b_.spread_to_lanes(b_.f32(0.0f)));
+    constexpr int step = 4;  // dimensions a turn: head_size is a multiple of 32
+    return b_.loop(b_.i32(0), b_.u32(size), step, zero, [&](val d, const vals& carried) {
+      vals sums = carried, words;
+      for (int k = 0; k < step; k++)
+        words.push_back(
+            b_.load_lanes(memory_type::i32, b_.offset(keys_, d + b_.i32(k), 2 * page_positions)));
+      for (std::uint32_t h = 0; h < pass_; h++) {
+        vals qs = b_.load_words(b_.offset(b_.offset(q, 4 * size * h), d, 4), step);
+        for (std::size_t k = 0; k < step; k++) {
+          val qk = contract::as_float(qs[k]);
+          sums[2 * h] =
+              b_.fma_exact(qk, b_.unary(opcode::h2f, words[k] & b_.u32(0xffffu)), sums[2 * h]);
+          sums[2 * h + 1] =
+              b_.fma_exact(qk, b_.unary(opcode::h2f, lshr(words[k], 16)), sums[2 * h + 1]);
+        }
+      }
+      return sums;
+    });
+  }
+
+  // Writes p of every key and head to shared memory; returns the heads' maxima.
+  vals write_weights(const vals& sums) {
+    vals maxima;
+    val least = b_.u32(0x80000000u), key = b_.lane() << 1;
+    for (std::uint32_t h = 0; h < pass_; h++) {
+      val largest = least;
+      vals scaled;
+      for (std::uint32_t odd = 0; odd < 2; odd++) {
+        val score = sums[2 * h + odd] * b_.f32(shape_.scale), own = key + b_.u32(odd);
+        val seen = both(negate(lt(own, first_)), lt(own, end_));
+        largest = smax(largest, b_.select(seen, contract::order_bits(score), least));
+        scaled.push_back(score);
+      }
+      val maximum = contract::from_order_bits(b_.unary(opcode::lane_max, largest));
+      for (std::uint32_t odd = 0; odd < 2; odd++)
+        b_.shared_store(b_.u32(weights_ + h * page_positions + odd) + key,
+                        contract::round_to_f16(contract::score_weight(scaled[odd], maximum)));
+      maxima.push_back(maximum);
+    }
+    return maxima;
+  }
+
+  // l and o of each head: left folds over the keys seen.
+  void write_partials(val head, const vals& maxima) {
+    // l is the same for the warp, which the zero's type must say.
+    vals sums(pass_, b_.unary(opcode::bits_to_float, b_.warp() & b_.i32(0)));
+    sums.insert(sums.end(), std::size_t{pass_} * vectors_, b_.spread_to_lanes(b_.f32(0.0f)));
+    sums = b_.loop(first_, end_, 1, sums, [&](val key, const vals& carried) {
+      vals next = carried, v;
+      val row = b_.offset(values_, key, 2 * shape_.head_size);
+      for (std::uint32_t d = 0; d < vectors_; d++)
+        v.push_back(b_.unary(opcode::h2f,
+                             b_.load_lanes(memory_type::u16, b_.offset(row, 2 * warp_lanes * d))));
+      for (std::uint32_t h = 0; h < pass_; h++) {
+        val p = b_.shared_load(scalar_type::f32, b_.u32(weights_ + h * page_positions) + key);
+        next[h] = carried[h] + p;
+        for (std::uint32_t d = 0; d < vectors_; d++) {
+          std::size_t o = pass_ + h * vectors_ + d;
+          next[o] = b_.fma_exact(p, v[d], carried[o]);
+        }
+      }
+      return next;
+    });
+    for (std::uint32_t h = 0; h < pass_; h++) {
+      val out = partial_row(b_, shape_, b_.argument_ptr(7), chunk_, row_, b_.argument_i32(8),
+                            head + b_.u32(h));
+      for (std::uint32_t d = 0; d < vectors_; d++)
+        b_.store_lanes(memory_type::f32, b_.offset(out, 4 * warp_lanes * d),
+                       sums[pass_ + h * vectors_ + d]);
+      b_.store(memory_type::f32, b_.offset(out, 4 * shape_.head_size), maxima[h]);
+      b_.store(memory_type::f32, b_.offset(out, 4 * (shape_.head_size + 1)), sums[h]);
+    }
+  }
+
+  const attention_shape& shape_;
+  builder b_;
+  std::uint32_t group_, pass_, vectors_, weights_;
+  val row_, chunk_, kv_head_, keys_, values_;
+  val first_, end_;  // the keys of the chunk that the row sees: [first, end)
+};
+
+// One warp for a head of a row: the running state over its chunks in rising order.
+class combine_builder {
+ public:
+  explicit combine_builder(const attention_shape& shape)
+      : shape_(shape), b_("attention_combine"), vectors_(shape.head_size / warp_lanes) {}
+
+  program build() {
+    row_ = b_.group_y();
+    b_.branch(lt(row_, b_.load(memory_type::i32, b_.argument_ptr(2))), [&] { live_row(); });
+    return b_.finish();
+  }
+
+ private:
+  // m, l, then the vectors of o.
+  vals load_partial(val chunk) {
+    val p =
+        partial_row(b_, shape_, b_.argument_ptr(0), chunk, row_, b_.argument_i32(4), b_.group_x());
+    vals state = {b_.load(memory_type::f32, b_.offset(p, 4 * shape_.head_size)),
+                  b_.load(memory_type::f32, b_.offset(p, 4 * (shape_.head_size + 1)))};
+    for (std::uint32_t d = 0; d < vectors_; d++)
+      state.push_back(b_.load_lanes(memory_type::f32, b_.offset(p, 4 * warp_lanes * d)));
+    return state;
+  }
+
+  void live_row() {
+    val position = b_.load(memory_type::i32, b_.offset(b_.argument_ptr(1), row_, 4));
+    val first = lshr(first_key(b_, shape_, position), 6), last = lshr(position, 6);
+    vals state = b_.loop(first + b_.i32(1), last + b_.i32(1), 1, load_partial(first),
+                         [&](val chunk, const vals& s) { return folded(s, load_partial(chunk)); });
+    val inverse = contract::rcp(state[1]);
+    val out = b_.offset(b_.offset(b_.argument_ptr(3), row_, 4 * shape_.head_size * shape_.heads),
+                        b_.group_x(), 4 * shape_.head_size);
+    for (std::uint32_t d = 0; d < vectors_; d++)
+      b_.store_lanes(memory_type::f32, b_.offset(out, 4 * warp_lanes * d),
+                     contract::store_rule(state[2 + d] * inverse));
+  }
+
+  vals folded(const vals& state, const vals& partial) {
+    val maximum = b_.select(lt(state[0], partial[0]), partial[0], state[0]);
+    val a = contract::score_weight(state[0], maximum);
+    val b = contract::score_weight(partial[0], maximum);
+    vals next = {maximum};
+    for (std::size_t k = 1; k < state.size(); k++)
+      next.push_back(contract::mix(state[k], a, partial[k], b));
+    return next;
+  }
+
+  const attention_shape& shape_;
+  builder b_;
+  std::uint32_t vectors_;
+  val row_;
+};
+
+}  // namespace
+
+std::uint32_t page_bytes(const attention_shape& shape) {
+  return 2 * 2 * shape.kv_heads * shape.head_size * page_positions;
+}
+
+std::uint32_t partial_row_bytes(const attention_shape& shape) {
+  return 4 * shape.heads * (shape.head_size + 2);
+}
+
+program attention_partial(const attention_shape& shape) { return partial_builder(shape).build(); }
+
+grid attention_partial_grid(const attention_shape& shape, std::uint32_t rows,
+                            std::uint32_t chunks) {
+  return {chunks * shape.kv_heads, rows};
+}
+
+program attention_combine(const attention_shape& shape) { return combine_builder(shape).build(); }
+
+grid attention_combine_grid(const attention_shape& shape, std::uint32_t rows) {
+  return {shape.heads, rows};
+}
+
+}  // namespace terrane::kernels

@@ -1,0 +1,205 @@
+// Matrices times activations: a workgroup computes 32 rows of one matrix for `columns` tokens.
+//
+// With one warp the segments of K are added one after another. With more, each warp computes every
+// W-th segment into shared memory and one warp adds them in rising order: the same fold.
+#include <algorithm>
+#include <array>
+#include <cassert>
+
+#include "kernels/contract/scalars.hpp"
+#include "kernels/formats/segment.hpp"
+#include "kernels/ops/ops.hpp"
+
+namespace terrane::kernels {
+
+namespace {
+
+constexpr std::uint32_t segment_elements = 256;
+constexpr std::uint32_t shared_limit_words = 4096;  // 16 KiB: what every Vulkan device has
+
+std::uint32_t row_groups(const linear_matrix& m) { return (m.n + warp_lanes - 1) / warp_lanes; }
+
+class linear_builder {
+ public:
+  explicit linear_builder(const linear_spec& spec)
+      : spec_(spec),
+        b_("linear", spec.warps),
+        columns_(static_cast<int>(spec.columns)),
+        segments_((spec.k + segment_elements - 1) / segment_elements) {
+    assert(!spec.matrices.empty() && spec.k % warp_lanes == 0 && "a shape of the engine");
+  }
+
+  program build() {
+    first_column_ = b_.group_y() * b_.i32(columns_);
+    vals result = by_format(formats());
+    val row_bytes = b_.u32(4 * spec_.output_stride);
+    auto at = [&](int slot) {
+      val row = b_.offset(b_.argument_ptr(slot), first_column_, 4 * spec_.output_stride);
+      return b_.offset(row, result[1], 4);
+    };
+    std::vector<val> tiles = {result[0]};
+    if (spec_.add_residual)
+      tiles.push_back(b_.tile_load(scalar_type::f32, at(4), row_bytes, columns_));
+    val out = b_.tile_map(tiles, columns_, [&](val, const vals& e) {
+      return vals{contract::store_rule(spec_.add_residual ? e[1] + e[0] : e[0])};
+    })[0];
+    b_.branch(eq(b_.warp(), b_.i32(0)), [&] { b_.tile_store(at(3), row_bytes, out); });
+    return b_.finish();
+  }
+
+ private:
+  std::vector<const weight_format*> formats() const {
+    std::vector<const weight_format*> distinct;
+    for (const linear_matrix& m : spec_.matrices)
+      if (std::ranges::find(distinct, m.format) == distinct.end()) distinct.push_back(m.format);
+    return distinct;
+  }
+
+  // The sums (a tile) and the float offset of their rows in an output row. Matrices of one format
+  // share code; different formats are sides of a branch.
+  vals by_format(std::span<const weight_format* const> rest) {
+    if (rest.size() == 1) return sums_of(*rest[0]);
+    return b_.branch(
+        is_format(*rest[0]), [&] { return sums_of(*rest[0]); },
+        [&] { return by_format(rest.subspan(1)); });
+  }
+
+  // Whether this workgroup's rows belong to a matrix of the format.
+  val is_format(const weight_format& format) {
+    val any = ult(b_.group_x(), b_.u32(0));
+    std::uint32_t first = 0;
+    for (const linear_matrix& m : spec_.matrices) {
+      std::uint32_t end = first + row_groups(m);
+      if (m.format == &format)
+        any = either(
+            any, both(negate(ult(b_.group_x(), b_.u32(first))), ult(b_.group_x(), b_.u32(end))));
+      first = end;
+    }
+    return any;
+  }
+
+  vals sums_of(const weight_format& format) {
+    val weights, group, offset;
+    bool is_first = true;
+    std::uint32_t first = 0;
+    int slot = 5;
+    for (const linear_matrix& m : spec_.matrices) {
+      if (m.format == &format) {
+        val own = b_.group_x() - b_.u32(first), pointer = b_.argument_ptr(slot);
+        val own_offset = b_.u32(m.offset) + (own << 5);
+        val here = ult(b_.group_x(), b_.u32(first));
+        weights = is_first ? pointer : b_.select(here, weights, pointer);
+        group = is_first ? own : b_.select(here, group, own);
+        offset = is_first ? own_offset : b_.select(here, offset, own_offset);
+        is_first = false;
+      }
+      first += row_groups(m);
+      slot++;
+    }
+    auto group_bytes = static_cast<std::uint32_t>(packed_group_bytes(format, spec_.k));
+    val rows = b_.offset(weights, group, group_bytes);
+    return {spec_.warps == 1 ? serial_sum(format, rows) : shared_sum(format, rows), offset};
+  }
+
+  // The tile of one segment's sums. `segment` is an i32, the same for the warp.
+  val segment_sum(const weight_format& format, val rows, val segment) {
+    segment_context s{.b = b_, .columns = columns_};
+    std::uint32_t blocks_per_segment = segment_elements / format.block_elements;
+    s.weights = b_.offset(rows, segment, blocks_per_segment * format.block_bytes * warp_lanes);
+    s.blocks = spec_.k % segment_elements == 0
+                   ? b_.i32(8)
+                   : smin(b_.i32(8), b_.u32(spec_.k / 32) - (segment << 3));
+    if (format.activations == activation_kind::q8) {
+      q8_row_layout layout(spec_.k);
+      val row = b_.offset(b_.argument_ptr(0), first_column_, layout.row_bytes);
+      s.stride = b_.u32(layout.row_bytes);
+      s.q = b_.offset(row, segment, segment_elements);
+      s.scale_bytes_per_block = layout.block == 32 ? 4 : 0;
+      s.scales = b_.offset(b_.offset(row, layout.scales_offset), segment,
+                           4 * segment_elements / layout.block);
+      s.sums = b_.offset(b_.offset(row, layout.sums_offset), segment, 4 * segment_elements / 16);
+    } else {
+      val base = b_.argument_ptr(format.activations == activation_kind::f16 ? 1 : 2);
+      s.stride = b_.u32(4 * spec_.k);
+      s.x = b_.offset(b_.offset(base, first_column_, 4 * spec_.k), segment, 4 * segment_elements);
+    }
+    return format.segment(s);
+  }
+
+  // A segment's sum is never -0 (it starts from +0), so starting from +0 adds nothing.
+  val serial_sum(const weight_format& format, val rows) {
+    vals zero = {b_.tile_zero(scalar_type::f32, columns_)};
+    return b_.loop(b_.i32(0), b_.u32(segments_), 1, zero, [&](val segment, const vals& total) {
+      return vals{add(total[0], segment_sum(format, rows, segment))};
+    })[0];
+  }
+
+  val add(val total, val tile) {
+    std::array<val, 2> tiles = {total, tile};
+    return b_.tile_map(tiles, columns_, [](val, const vals& e) { return vals{e[0] + e[1]}; })[0];
+  }
+
+  // As many segments at a time as shared memory holds.
+  val shared_sum(const weight_format& format, val rows) {
+    std::uint32_t tile_words = spec_.columns * warp_lanes;
+    auto warps = static_cast<std::uint32_t>(spec_.warps);
+    std::uint32_t most = std::max(shared_limit_words / tile_words / warps, 1u) * warps;
+    std::uint32_t batch = std::min(most, segments_);
+    if (slots_ == no_slots) slots_ = b_.shared(batch * tile_words);
+    vals zero = {b_.tile_zero(scalar_type::f32, columns_)};
+    return b_.loop(b_.i32(0), b_.u32(segments_), static_cast<int>(batch), zero,
+                   [&](val first, const vals& total) {
+                     val count = smin(b_.u32(batch), b_.u32(segments_) - first);
+                     b_.loop(b_.warp(), count, spec_.warps, [&](val k) {
+                       share(k, tile_words, segment_sum(format, rows, first + k));
+                     });
+                     b_.barrier();
+                     vals next = b_.branch(
+                         eq(b_.warp(), b_.i32(0)), [&] { return fold(total, count, tile_words); },
+                         [&] { return total; });
+                     if (batch < segments_) b_.barrier();
+                     return next;
+                   })[0];
+  }
+
+  val slot(val k, std::uint32_t tile_words, val column) {
+    return b_.u32(slots_) + k * b_.u32(tile_words) + (column << 5);
+  }
+
+  void share(val k, std::uint32_t tile_words, val tile) {
+    std::array<val, 1> tiles = {tile};
+    b_.tile_map(tiles, columns_, [&](val column, const vals& e) {
+      b_.shared_store_lanes(slot(k, tile_words, column), e[0]);
+      return vals{};
+    });
+  }
+
+  vals fold(const vals& total, val count, std::uint32_t tile_words) {
+    return b_.loop(b_.i32(0), count, 1, total, [&](val k, const vals& carried) {
+      return b_.tile_map(carried, columns_, [&](val column, const vals& e) {
+        return vals{e[0] + b_.shared_load_lanes(scalar_type::f32, slot(k, tile_words, column))};
+      });
+    });
+  }
+
+  static constexpr std::uint32_t no_slots = ~0u;
+
+  const linear_spec& spec_;
+  builder b_;
+  int columns_;
+  std::uint32_t segments_;
+  std::uint32_t slots_ = no_slots;
+  val first_column_;
+};
+
+}  // namespace
+
+program linear(const linear_spec& spec) { return linear_builder(spec).build(); }
+
+grid linear_grid(const linear_spec& spec, std::uint32_t rows) {
+  std::uint32_t groups = 0;
+  for (const linear_matrix& m : spec.matrices) groups += row_groups(m);
+  return {groups, (rows + spec.columns - 1) / spec.columns};
+}
+
+}  // namespace terrane::kernels

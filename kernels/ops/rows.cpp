@@ -1,0 +1,72 @@
+// Rows in and out: the layout of quantised rows, embedding rows, gathered rows.
+#include <algorithm>
+
+#include "kernels/contract/scalars.hpp"
+#include "kernels/ops/ops.hpp"
+
+namespace terrane::kernels {
+
+namespace {
+
+constexpr std::uint32_t group_elements = 256;  // elements of a row that one workgroup moves
+
+std::uint32_t round_up(std::uint32_t n, std::uint32_t unit) { return (n + unit - 1) / unit * unit; }
+
+// Runs body(element) for each 32 elements of this workgroup's part of a row of k: element is a
+// multiple of 32.
+void for_each_run(builder& b, std::uint32_t k, const std::function<void(val element)>& body) {
+  val first = b.group_x() * b.u32(group_elements);
+  val end = smin(first + b.u32(group_elements), b.u32(k));
+  b.loop(first, end, warp_lanes, body);
+}
+
+}  // namespace
+
+void activation_set::add(activation_kind kind) {
+  q8 = q8 || kind == activation_kind::q8;
+  f16 = f16 || kind == activation_kind::f16;
+  f32 = f32 || kind == activation_kind::f32;
+}
+
+q8_row_layout::q8_row_layout(std::uint32_t k)
+    : block(k % 256 == 0 ? 256 : 32),
+      scales_offset(round_up(k, 512)),
+      sums_offset(scales_offset + round_up(k / block * 4, 16)),
+      row_bytes(round_up(sums_offset + k / 16 * 4, 64)) {}
+
+program embedding(const weight_format& format, std::uint32_t k, float scale) {
+  builder b(std::string("embedding_") + format.name);
+  val row = b.group_y(), token = b.load(memory_type::i32, b.offset(b.argument_ptr(1), row, 4));
+  val group = lshr(token, 5), row_of_group = token & b.i32(31);
+  auto group_bytes = static_cast<std::uint32_t>(packed_group_bytes(format, k));
+  val weights = b.offset(b.argument_ptr(0), group, group_bytes);
+  val out = b.offset(b.argument_ptr(2), row, 4 * k);
+  std::uint32_t elements = format.block_elements;
+  for_each_run(b, k, [&](val element) {
+    val block_index = lshr(element, elements == 256 ? 8 : 5);
+    val block = b.offset(weights, block_index, format.block_bytes * warp_lanes);
+    val x = format.value(b, block, row_of_group, element & b.u32(elements - 1));
+    if (scale != 1.0f) x = x * b.f32(scale);
+    b.store_lanes(memory_type::f32, b.offset(out, element, 4), contract::store_rule(x));
+  });
+  return b.finish();
+}
+
+grid embedding_grid(std::uint32_t k, std::uint32_t rows) {
+  return {round_up(k, group_elements) / group_elements, rows};
+}
+
+program gather_rows(std::uint32_t k) {
+  builder b("gather_rows");
+  val row = b.group_y(), index = b.load(memory_type::i32, b.offset(b.argument_ptr(1), row, 4));
+  val x = b.offset(b.argument_ptr(0), index, 4 * k), out = b.offset(b.argument_ptr(2), row, 4 * k);
+  for_each_run(b, k, [&](val element) {
+    b.store_lanes(memory_type::f32, b.offset(out, element, 4),
+                  b.load_lanes(memory_type::f32, b.offset(x, element, 4)));
+  });
+  return b.finish();
+}
+
+grid gather_rows_grid(std::uint32_t k, std::uint32_t rows) { return embedding_grid(k, rows); }
+
+}  // namespace terrane::kernels

@@ -1,0 +1,105 @@
+// The numeric contract in plain C++, one number at a time: what the kernel tests compare with.
+// Written from the contract's text, apart from kernels/contract; needs -ffp-contract=off.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+namespace terrane::reference {
+
+inline std::uint32_t bits(float x) { return std::bit_cast<std::uint32_t>(x); }
+inline float number(std::uint32_t b) { return std::bit_cast<float>(b); }
+
+inline float sanit(float x) { return std::fabs(x) < 0x1p-60f ? 0.0f : x; }
+
+inline float half_to_float(std::uint32_t h) {
+  std::uint32_t exponent = (h >> 10) & 31u, fraction = h & 1023u;
+  double magnitude = exponent == 0 ? std::ldexp(fraction, -24)
+                                   : std::ldexp(1024.0 + fraction, static_cast<int>(exponent) - 25);
+  return static_cast<float>((h & 0x8000u) != 0 ? -magnitude : magnitude);
+}
+
+// Nearest even, by scaling in double: for finite values below the largest half.
+inline std::uint32_t float_to_half(float x) {
+  std::uint32_t sign = std::signbit(x) ? 0x8000u : 0;
+  double a = std::fabs(static_cast<double>(x));
+  if (a == 0) return sign;
+  int exponent = std::max(std::ilogb(a), -14);
+  auto steps = static_cast<std::uint32_t>(std::nearbyint(std::ldexp(a, 10 - exponent)));
+  // steps is in [1024, 2048] for normal halves: adding it carries into the exponent.
+  std::uint32_t h = static_cast<std::uint32_t>(exponent + 14) * 1024u + steps;
+  return h >= 0x7c00u ? sign | 0x7c00u : sign | h;
+}
+inline float f16(float x) { return half_to_float(float_to_half(x)); }
+
+inline float exp(float x) {
+  x = std::fmin(std::fmax(x, -86.0f), 88.0f);
+  float n = std::nearbyint(x * 1.44269504f);
+  float r = x - n * 0.693359375f;
+  r = r - n * -2.12194440e-4f;
+  float p = 1.9875691500e-4f * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  float y = p * (r * r);
+  y = y + r;
+  y = y + 1.0f;
+  return std::ldexp(y, static_cast<int>(n));
+}
+
+inline float rcp(float x) {
+  float a = std::fabs(x), r = number(0x7ef311c3u - bits(a));
+  r = r * (2.0f - a * r);
+  r = r * (2.0f - a * r);
+  r = r * (2.0f - a * r);
+  float e = 1.0f - a * r;
+  return std::copysign(r + r * e, x);
+}
+
+inline float rsqrt(float x) {
+  float y = number(0x5f3759dfu - (bits(x) >> 1)), h = x * 0.5f;
+  y = y * (1.5f - (h * y) * y);
+  y = y * (1.5f - (h * y) * y);
+  y = y * (1.5f - (h * y) * y);
+  return y + y * (0.5f - (h * y) * y);
+}
+
+inline float silu(float x) { return x * rcp(1.0f + exp(std::fmin(-x, 40.0f))); }
+
+inline float score_weight(float s, float m) {
+  float d = s - m;
+  return d < -40.0f ? 0.0f : exp(d);
+}
+
+// A quantised activation row.
+struct quantised {
+  std::uint32_t block;
+  std::vector<std::int8_t> q;
+  std::vector<float> d;
+};
+inline quantised quantise(const std::vector<float>& x) {
+  quantised r{x.size() % 256 == 0 ? 256u : 32u, {}, {}};
+  for (std::size_t first = 0; first < x.size(); first += r.block) {
+    float amax = 0;
+    for (std::size_t k = 0; k < r.block; k++) amax = std::fmax(amax, std::fabs(x[first + k]));
+    bool zero = amax < 0x1p-60f;
+    r.d.push_back(zero ? 0.0f : amax * (1.0f / 127.0f));
+    float id = zero ? 0.0f : 127.0f * rcp(amax);
+    for (std::size_t k = 0; k < r.block; k++)
+      r.q.push_back(static_cast<std::int8_t>(std::nearbyint(x[first + k] * id)));
+  }
+  return r;
+}
+
+// The row sum's outer fold.
+inline float add_segments(const std::vector<float>& segments) {
+  float total = segments[0];
+  for (std::size_t s = 1; s < segments.size(); s++) total = total + segments[s];
+  return total;
+}
+
+}  // namespace terrane::reference

@@ -1,0 +1,249 @@
+// Every weight format: packing, the row sums of linear() and the values of embedding(), equal to
+// the bits of plain C++ that reads the stored blocks.
+#include <cstring>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "kernels/formats/format.hpp"
+#include "tests/kernels/format_reference.hpp"
+#include "tests/kernels/program_runner.hpp"
+
+namespace terrane::kernels {
+namespace {
+
+using reference::bits;
+
+// Finite f16 bits: mostly moderate, some denormal, some zero.
+std::uint16_t random_half(std::mt19937& random) {
+  std::uint32_t r = random(), sign = r & 0x8000u;
+  if (r >> 28 == 0) return static_cast<std::uint16_t>(sign | ((r >> 16) & 0x3ffu));
+  if (r >> 28 == 1) return static_cast<std::uint16_t>(sign);
+  return static_cast<std::uint16_t>(sign | (0x1000u + (r >> 16) % 0x1800u));
+}
+
+void put_half(std::byte* at, std::mt19937& random) {
+  std::uint16_t h = random_half(random);
+  std::memcpy(at, &h, 2);
+}
+
+// A row of stored blocks with random integers and finite numbers.
+std::vector<std::byte> random_rows(const weight_format& f, std::size_t n, std::size_t k,
+                                   std::mt19937& random) {
+  std::size_t blocks = n * k / f.block_elements;
+  std::vector<std::byte> stored(blocks * f.block_bytes);
+  std::string name = f.name;
+  for (std::size_t b = 0; b < blocks; b++) {
+    std::byte* p = stored.data() + b * f.block_bytes;
+    for (std::size_t i = 0; i < f.block_bytes; i++) p[i] = static_cast<std::byte>(random());
+    if (name == "F16")
+      for (int i = 0; i < 32; i++) put_half(p + 2 * i, random);
+    else if (name == "F32" || name == "BF16")
+      for (int i = 0; i < 32; i++) {
+        // Exponents from below the store rule's bound to moderate.
+        std::uint32_t r = random(), e = 127 - 66 + r % 70;
+        std::uint32_t w = (random() & 0x807fffffu) | e << 23;
+        if (name == "F32")
+          std::memcpy(p + 4 * i, &w, 4);
+        else
+          std::memcpy(p + 2 * i, reinterpret_cast<std::byte*>(&w) + 2, 2);
+      }
+    else if (name == "Q6_K")
+      put_half(p + 208, random);
+    else {
+      put_half(p, random);
+      if (name == "Q4_1" || name == "Q5_1" || name == "Q4_K" || name == "Q5_K")
+        put_half(p + 2, random);
+    }
+  }
+  return stored;
+}
+
+// Rows of activations: random, all zero, tiny, huge, one spike.
+std::vector<float> random_activations(std::size_t k, std::size_t kind, std::mt19937& random) {
+  std::uniform_real_distribution<float> unit(-1, 1);
+  std::vector<float> x(k);
+  for (float& v : x) v = reference::sanit(unit(random) * (kind % 5 == 3 ? 1e4f : 1.0f));
+  if (kind % 5 == 1) std::fill(x.begin(), x.end(), 0.0f);
+  if (kind % 5 == 2)
+    for (float& v : x) v = reference::sanit(v * 0x1p-58f);
+  if (kind % 5 == 4) x[k / 2] = 1000.0f;
+  return x;
+}
+
+// The activation buffers of linear(), rows padded with zeros.
+struct activation_rows {
+  activation_rows(std::size_t rows, std::size_t padded, std::size_t k, std::mt19937& random)
+      : layout(static_cast<std::uint32_t>(k)),
+        q8(padded * layout.row_bytes),
+        f16(padded * k),
+        f32(padded * k) {
+    for (std::size_t r = 0; r < rows; r++) {
+      floats.push_back(random_activations(k, r, random));
+      quantised.push_back(reference::quantise(floats[r]));
+      std::byte* row = q8.data() + r * layout.row_bytes;
+      const reference::quantised& x = quantised[r];
+      EXPECT_EQ(x.block, layout.block);
+      std::memcpy(row, x.q.data(), k);
+      std::memcpy(row + layout.scales_offset, x.d.data(), 4 * x.d.size());
+      for (std::size_t s = 0; s < k / 16; s++) {
+        std::int32_t sum = 0;
+        for (std::size_t j = 0; j < 16; j++) sum += x.q[16 * s + j];
+        std::memcpy(row + layout.sums_offset + 4 * s, &sum, 4);
+      }
+      for (std::size_t j = 0; j < k; j++) {
+        f16[r * k + j] = reference::f16(floats[r][j]);
+        f32[r * k + j] = floats[r][j];
+      }
+    }
+  }
+  q8_row_layout layout;
+  std::vector<std::vector<float>> floats;
+  std::vector<reference::quantised> quantised;
+  aligned_buffer<std::byte> q8;
+  aligned_buffer<float> f16, f32;
+};
+
+aligned_buffer<std::byte> packed(const weight_format& f, std::size_t n, std::size_t k,
+                                 const std::vector<std::byte>& stored) {
+  aligned_buffer<std::byte> p(packed_bytes(f, n, k), std::byte{0xee});
+  pack_rows(f, k, stored, p.span());
+  return p;
+}
+
+std::size_t padded(std::size_t n, std::size_t unit) { return (n + unit - 1) / unit * unit; }
+
+// One matrix of n rows against `rows` tokens, on one target, for one way to share the work.
+void check_linear(test_target target, const weight_format& f, std::size_t n, std::size_t k,
+                  std::uint32_t columns, int warps) {
+  SCOPED_TRACE(std::string(f.name) + " n " + std::to_string(n) + " k " + std::to_string(k) +
+               " columns " + std::to_string(columns) + " warps " + std::to_string(warps));
+  std::mt19937 random(static_cast<std::uint32_t>(n * 31 + k + columns));
+  std::size_t rows = columns == 1 ? 2 : columns + 1, row_space = padded(rows, columns);
+  std::vector<std::byte> stored = random_rows(f, n, k, random);
+  aligned_buffer<std::byte> weights = packed(f, n, k, stored);
+  activation_rows x(rows, row_space, k, random);
+  linear_spec spec{.k = static_cast<std::uint32_t>(k),
+                   .matrices = {{&f, static_cast<std::uint32_t>(n), 32}},
+                   .output_stride = static_cast<std::uint32_t>(padded(n, 32) + 64),
+                   .columns = columns,
+                   .warps = warps};
+  aligned_buffer<float> out(row_space * spec.output_stride, -7.0f);
+  std::vector<argument_slot> arguments = {x.q8.data(), x.f16.data(),    x.f32.data(),
+                                          out.data(),  argument_slot(), weights.data()};
+  run_program(target, linear(spec), arguments, linear_grid(spec, static_cast<std::uint32_t>(rows)));
+  std::size_t row_bytes = k / f.block_elements * f.block_bytes;
+  for (std::size_t r = 0; r < rows; r++) {
+    ASSERT_EQ(out[r * spec.output_stride + 31], -7.0f) << "written before the offset";
+    ASSERT_EQ(out[r * spec.output_stride + 32 + padded(n, 32)], -7.0f) << "written past the rows";
+    for (std::size_t i = 0; i < n; i++) {
+      float expected = reference::sanit(
+          reference::row_sum(f, stored.data() + i * row_bytes, k, x.quantised[r], x.floats[r]));
+      ASSERT_EQ(bits(out[r * spec.output_stride + 32 + i]), bits(expected))
+          << "row " << i << " token " << r << ": " << out[r * spec.output_stride + 32 + i]
+          << " not " << expected;
+    }
+  }
+}
+
+TEST(formats, linear_equals_plain_code_in_every_shape) {
+  for (test_target target : test_targets())
+    for (const weight_format* f : weight_formats()) {
+      std::size_t short_k = f->block_elements == 256 ? 512 : 576;
+      for (std::uint32_t columns : {1u, 2u, 4u, 8u})
+        for (int warps : {1, 2, 4}) check_linear(target, *f, 33, short_k, columns, warps);
+      check_linear(target, *f, 33, 1024, 2, 1);
+      check_linear(target, *f, 515, short_k, 1, 1);
+    }
+}
+
+TEST(formats, embedding_gives_the_value_of_every_weight) {
+  std::mt19937 random(5);
+  for (test_target target : test_targets())
+    for (const weight_format* f : weight_formats()) {
+      SCOPED_TRACE(f->name);
+      std::size_t n = 40, k = f->block_elements == 256 ? 512 : 288;
+      std::vector<std::byte> stored = random_rows(*f, n, k, random);
+      aligned_buffer<std::byte> weights = packed(*f, n, k, stored);
+      std::vector<std::int32_t> tokens = {0, 39, 31, 32, 7};
+      aligned_buffer<float> out(tokens.size() * k);
+      std::vector<argument_slot> arguments = {weights.data(), tokens.data(), out.data()};
+      auto k32 = static_cast<std::uint32_t>(k);
+      run_program(target, embedding(*f, k32, 3.0f), arguments, embedding_grid(k32, 5));
+      std::size_t row_bytes = k / f->block_elements * f->block_bytes;
+      for (std::size_t r = 0; r < tokens.size(); r++)
+        for (std::size_t e = 0; e < k; e++) {
+          const std::byte* row = stored.data() + static_cast<std::size_t>(tokens[r]) * row_bytes;
+          reference::block b =
+              reference::read_block(f->name, row + e / f->block_elements * f->block_bytes);
+          float expected =
+              reference::sanit(reference::value(b, static_cast<int>(e % f->block_elements)) * 3.0f);
+          ASSERT_EQ(bits(out[r * k + e]), bits(expected))
+              << "token " << tokens[r] << " element " << e;
+        }
+    }
+}
+
+TEST(formats, matrices_of_several_formats_share_a_launch) {
+  std::mt19937 random(9);
+  const weight_format &a = *find_weight_format(12), &c = *find_weight_format(14);
+  for (test_target target : test_targets())
+    for (int warps : {1, 2}) {
+      std::size_t k = 512, rows = 3;
+      std::vector<std::size_t> n = {64, 33, 32};
+      std::vector<const weight_format*> f = {&a, &c, &a};
+      std::vector<std::vector<std::byte>> stored;
+      std::vector<aligned_buffer<std::byte>> weights;
+      linear_spec spec{.k = 512,
+                       .matrices = {},
+                       .output_stride = 160,
+                       .add_residual = true,
+                       .columns = 2,
+                       .warps = warps};
+      std::uint32_t offset = 0;
+      for (std::size_t i = 0; i < 3; i++) {
+        stored.push_back(random_rows(*f[i], n[i], k, random));
+        weights.push_back(packed(*f[i], n[i], k, stored[i]));
+        spec.matrices.push_back({f[i], static_cast<std::uint32_t>(n[i]), offset});
+        offset += static_cast<std::uint32_t>(padded(n[i], 32));
+      }
+      activation_rows x(rows, 4, k, random);
+      aligned_buffer<float> out(4 * 160);
+      for (std::size_t i = 0; i < out.size(); i++) out[i] = static_cast<float>(i) * 0.25f;
+      std::vector<argument_slot> arguments = {
+          x.q8.data(), x.f16.data(),      x.f32.data(),      out.data(),
+          out.data(),  weights[0].data(), weights[1].data(), weights[2].data()};
+      run_program(target, linear(spec), arguments, linear_grid(spec, 3));
+      for (std::size_t i = 0; i < 3; i++) {
+        std::size_t row_bytes = k / f[i]->block_elements * f[i]->block_bytes;
+        for (std::size_t r = 0; r < rows; r++)
+          for (std::size_t j = 0; j < n[i]; j++) {
+            std::size_t at = r * 160 + spec.matrices[i].offset + j;
+            float sum = reference::row_sum(*f[i], stored[i].data() + j * row_bytes, k,
+                                           x.quantised[r], x.floats[r]);
+            float expected = reference::sanit(static_cast<float>(at) * 0.25f + sum);
+            ASSERT_EQ(bits(out[at]), bits(expected)) << "matrix " << i << " row " << j;
+          }
+      }
+    }
+}
+
+TEST(formats, more_segments_than_shared_memory_holds_are_folded_in_batches) {
+  // 8 columns, 2 warps: 16 segments at a time; K has 20.
+  for (test_target target : test_targets())
+    check_linear(target, *find_weight_format(8), 32, 5120, 8, 2);
+}
+
+TEST(formats, names_and_types_are_unique) {
+  EXPECT_EQ(find_weight_format(9999), nullptr);
+  for (const weight_format* f : weight_formats()) {
+    EXPECT_EQ(find_weight_format(f->ggml_type), f);
+    EXPECT_NE(weight_format_names().find(f->name), std::string::npos);
+    std::uint32_t bytes = 0;
+    for (const packed_plane& p : f->planes) bytes += p.bytes;
+    EXPECT_EQ(bytes, f->block_bytes) << f->name;
+  }
+}
+
+}  // namespace
+}  // namespace terrane::kernels

@@ -1,0 +1,59 @@
+// Runs a kernel program over buffers of this process, on the interpreter or on the host's machine
+// code, for the tests of what kernels compute.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/interp/interpreter.hpp"
+#include "kernels/ops/ops.hpp"
+
+namespace terrane::kernels {
+
+// An 8-byte slot of a program's arguments.
+struct argument_slot {
+  std::uint64_t bits = 0;
+  argument_slot() = default;
+  template <class T>
+  argument_slot(T* pointer) : bits(reinterpret_cast<std::uint64_t>(pointer)) {}
+  argument_slot(std::uint32_t value) : bits(value) {}
+};
+
+// A vector's buffer that starts on 64 bytes, as devices' buffers do.
+template <class T>
+class aligned_buffer {
+ public:
+  explicit aligned_buffer(std::size_t count, T fill = T{}) : count_(count) {
+    bytes_.resize(count * sizeof(T) + 64);
+    auto at = reinterpret_cast<std::uintptr_t>(bytes_.data());
+    data_ = reinterpret_cast<T*>((at + 63) / 64 * 64);
+    for (std::size_t k = 0; k < count; k++) data_[k] = fill;
+  }
+  aligned_buffer(aligned_buffer&&) = default;  // the bytes stay where they are
+  aligned_buffer(const aligned_buffer&) = delete;
+  aligned_buffer& operator=(const aligned_buffer&) = delete;
+  T* data() { return data_; }
+  std::size_t size() const { return count_; }
+  T& operator[](std::size_t k) { return data_[k]; }
+  std::span<T> span() { return {data_, count_}; }
+
+ private:
+  std::vector<std::byte> bytes_;
+  T* data_;
+  std::size_t count_;
+};
+
+// Targets that a test may run on.
+enum class test_target { interpreter };
+inline std::vector<test_target> test_targets() { return {test_target::interpreter}; }
+
+inline void run_program(test_target, const program& p, std::span<const argument_slot> slots,
+                        grid g) {
+  std::vector<std::uint64_t> arguments(max_arguments);
+  for (std::size_t k = 0; k < slots.size(); k++) arguments[k] = slots[k].bits;
+  interpret(p, arguments, g.x, g.y);
+}
+
+}  // namespace terrane::kernels
