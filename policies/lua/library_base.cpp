@@ -52,7 +52,7 @@ int base_pcall(lua_State* L) {
 }
 
 // The handler runs after the stack has unwound: there is no traceback to take, and nothing of the
-// script then runs inside the raising of an error.
+// script then runs inside the raising of an error. An error of the handler takes the first's place.
 int base_xpcall(lua_State* L) {
   luaL_checktype(L, 2, LUA_TFUNCTION);
   lua_pushboolean(L, 1);
@@ -64,7 +64,7 @@ int base_xpcall(lua_State* L) {
   lua_pushboolean(L, 0);
   lua_pushvalue(L, 2);
   lua_pushvalue(L, -3);
-  lua_call(L, 1, 1);
+  pass_on(L, lua_pcall(L, 1, 1, 0));
   return 2;
 }
 

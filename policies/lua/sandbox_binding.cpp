@@ -163,12 +163,12 @@ std::int64_t border(lua_State* L, int index) {
     lua_pop(L, 1);
     return found;
   };
+  constexpr std::int64_t beyond_any_list = std::int64_t{1} << 40;
   std::int64_t present = 0;
   std::int64_t missing = 1;
-  while (has(missing)) {
+  while (missing < beyond_any_list && has(missing)) {
     present = missing;
-    missing = missing > INT64_MAX / 2 ? INT64_MAX : missing * 2;
-    if (present == missing) break;
+    missing *= 2;
   }
   while (missing - present > 1) {
     const std::int64_t middle = present + (missing - present) / 2;

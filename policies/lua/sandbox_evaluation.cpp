@@ -1,5 +1,6 @@
 #include "policies/lua/sandbox_evaluation.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
@@ -61,7 +62,7 @@ void evaluation::on_count(lua_State* L, lua_Debug*) {
 }
 
 void evaluation::charge(lua_State* L, std::int64_t units) {
-  used_ += units;
+  used_ += std::min(units, limits_.instructions + 1);  // a faked list may claim any size
   if (used_ >= next_look_ || stop_) check(L);
 }
 
