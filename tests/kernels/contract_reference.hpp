@@ -22,16 +22,16 @@ inline float half_to_float(std::uint32_t h) {
   return static_cast<float>((h & 0x8000u) != 0 ? -magnitude : magnitude);
 }
 
-// Nearest even, by scaling in double: for finite values below the largest half.
+// Nearest even, by scaling in double; not for NaN.
 inline std::uint32_t float_to_half(float x) {
   std::uint32_t sign = std::signbit(x) ? 0x8000u : 0;
   double a = std::fabs(static_cast<double>(x));
   if (a == 0) return sign;
+  if (a >= 65520.0) return sign | 0x7c00u;
   int exponent = std::max(std::ilogb(a), -14);
   auto steps = static_cast<std::uint32_t>(std::nearbyint(std::ldexp(a, 10 - exponent)));
   // steps is in [1024, 2048] for normal halves: adding it carries into the exponent.
-  std::uint32_t h = static_cast<std::uint32_t>(exponent + 14) * 1024u + steps;
-  return h >= 0x7c00u ? sign | 0x7c00u : sign | h;
+  return sign | (static_cast<std::uint32_t>(exponent + 14) * 1024u + steps);
 }
 inline float f16(float x) { return half_to_float(float_to_half(x)); }
 

@@ -1,0 +1,145 @@
+// activation() and gather_rows(): norms, SwiGLU and quantised rows, equal to the bits of plain
+// code.
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "tests/kernels/contract_reference.hpp"
+#include "tests/kernels/program_runner.hpp"
+
+namespace terrane::kernels {
+namespace {
+
+using reference::bits;
+
+// Random, zero, below the store rule's bound once squared, huge, with a spike.
+std::vector<float> random_row(std::size_t n, std::size_t kind, std::mt19937& random) {
+  std::uniform_real_distribution<float> unit(-1, 1);
+  constexpr float scales[] = {1.0f, 0.0f, 0x1p-55f, 0x1p40f, 3.0f};
+  std::vector<float> x(n);
+  for (float& v : x) v = reference::sanit(unit(random) * scales[kind % 5]);
+  if (kind % 5 == 4) x[n / 3] = 12345.0f;
+  return x;
+}
+
+std::vector<float> rms_norm(const std::vector<float>& x, const std::vector<float>& w, float eps) {
+  std::vector<float> chain(256);
+  for (std::size_t i = 0; i < x.size(); i++) chain[i % 256] = chain[i % 256] + x[i] * x[i];
+  for (std::size_t s = 128; s > 0; s /= 2)
+    for (std::size_t j = 0; j < s; j++) chain[j] = chain[j] + chain[j + s];
+  float mean = chain[0] * static_cast<float>(1.0 / static_cast<double>(x.size()));
+  float r = reference::rsqrt(mean + eps);
+  std::vector<float> y;
+  for (std::size_t i = 0; i < x.size(); i++) y.push_back(reference::sanit((x[i] * r) * w[i]));
+  return y;
+}
+
+std::vector<float> swiglu(const std::vector<float>& x, std::size_t k, std::size_t up) {
+  std::vector<float> y;
+  for (std::size_t i = 0; i < k; i++)
+    y.push_back(reference::sanit(reference::silu(x[i]) * x[up + i]));
+  return y;
+}
+
+void check_activation(test_target target, activation_source source, std::size_t k, int warps) {
+  SCOPED_TRACE("source " + std::to_string(static_cast<int>(source)) + " k " + std::to_string(k) +
+               " warps " + std::to_string(warps));
+  std::mt19937 random(static_cast<std::uint32_t>(k));
+  std::size_t rows = 5, up = k + 32, stride = 2 * k + 64;
+  activation_spec spec{.source = source,
+                       .k = static_cast<std::uint32_t>(k),
+                       .input_stride = static_cast<std::uint32_t>(stride),
+                       .up_offset = static_cast<std::uint32_t>(up),
+                       .eps = 1e-5f,
+                       .outputs = {.q8 = true, .f16 = true, .f32 = true},
+                       .warps = warps};
+  q8_row_layout layout(spec.k);
+  aligned_buffer<float> x(rows * stride), w(k), halves(rows * k), floats(rows * k);
+  aligned_buffer<std::byte> q8(rows * layout.row_bytes, std::byte{0x55});
+  std::vector<float> weight = random_row(k, 0, random);
+  std::copy(weight.begin(), weight.end(), w.data());
+  std::vector<std::vector<float>> expected;
+  for (std::size_t r = 0; r < rows; r++) {
+    std::vector<float> row = random_row(stride, r, random);
+    std::copy(row.begin(), row.end(), x.data() + r * stride);
+    std::vector<float> head(row.begin(), row.begin() + static_cast<std::ptrdiff_t>(k));
+    expected.push_back(source == activation_source::rms_norm ? rms_norm(head, weight, spec.eps)
+                       : source == activation_source::swiglu ? swiglu(row, k, up)
+                                                             : head);
+  }
+  std::vector<argument_slot> arguments = {x.data(), w.data(), q8.data(), halves.data(),
+                                          floats.data()};
+  run_program(target, activation(spec), arguments, activation_grid(spec, 5));
+  for (std::size_t r = 0; r < rows; r++) {
+    reference::quantised q = reference::quantise(expected[r]);
+    const std::byte* row = q8.data() + r * layout.row_bytes;
+    for (std::size_t i = 0; i < k; i++) {
+      ASSERT_EQ(bits(floats[r * k + i]), bits(expected[r][i])) << "row " << r << " element " << i;
+      ASSERT_EQ(bits(halves[r * k + i]), bits(reference::f16(expected[r][i]))) << r << " " << i;
+      ASSERT_EQ(static_cast<std::int8_t>(row[i]), q.q[i]) << "row " << r << " element " << i;
+    }
+    for (std::size_t b = 0; b < q.d.size(); b++) {
+      float d;
+      std::memcpy(&d, row + layout.scales_offset + 4 * b, 4);
+      ASSERT_EQ(bits(d), bits(q.d[b])) << "row " << r << " block " << b;
+    }
+    for (std::size_t s = 0; s < k / 16; s++) {
+      std::int32_t sum, exact = 0;
+      std::memcpy(&sum, row + layout.sums_offset + 4 * s, 4);
+      for (std::size_t j = 0; j < 16; j++) exact += q.q[16 * s + j];
+      ASSERT_EQ(sum, exact) << "row " << r << " sum " << s;
+    }
+  }
+}
+
+TEST(activation, equals_plain_code_for_every_source_and_number_of_warps) {
+  for (test_target target : test_targets())
+    for (auto source :
+         {activation_source::plain, activation_source::rms_norm, activation_source::swiglu})
+      for (std::size_t k : {32, 96, 576, 1024, 1536})
+        for (int warps : {1, 2, 4, 8}) check_activation(target, source, k, warps);
+}
+
+TEST(activation, writes_only_what_is_asked_for) {
+  for (test_target target : test_targets()) {
+    activation_spec spec{.source = activation_source::plain,
+                         .k = 64,
+                         .input_stride = 64,
+                         .outputs = {.f32 = true},
+                         .warps = 2};
+    aligned_buffer<float> x(64, 1.5f), out(64);
+    std::vector<argument_slot> arguments = {x.data(), argument_slot(), argument_slot(),
+                                            argument_slot(), out.data()};
+    run_program(target, activation(spec), arguments, activation_grid(spec, 1));
+    for (float v : out.span()) ASSERT_EQ(v, 1.5f);
+  }
+}
+
+TEST(activation, quantised_rows_are_laid_out_on_whole_words) {
+  for (std::uint32_t k : {32u, 576u, 1024u, 4096u}) {
+    q8_row_layout layout(k);
+    EXPECT_EQ(layout.block, k % 256 == 0 ? 256u : 32u);
+    EXPECT_EQ(layout.scales_offset % 512, 0u);
+    EXPECT_GE(layout.scales_offset, k);
+    EXPECT_GE(layout.sums_offset, layout.scales_offset + 4 * k / layout.block);
+    EXPECT_GE(layout.row_bytes, layout.sums_offset + 4 * k / 16);
+    EXPECT_EQ(layout.row_bytes % 64, 0u);
+  }
+}
+
+TEST(gather_rows, copies_the_rows_asked_for) {
+  for (test_target target : test_targets()) {
+    std::size_t k = 576;
+    aligned_buffer<float> x(4 * k), out(3 * k);
+    for (std::size_t i = 0; i < x.size(); i++) x[i] = static_cast<float>(i);
+    std::vector<std::int32_t> index = {3, 0, 3};
+    std::vector<argument_slot> arguments = {x.data(), index.data(), out.data()};
+    run_program(target, gather_rows(576), arguments, gather_rows_grid(576, 3));
+    for (std::size_t r = 0; r < 3; r++)
+      for (std::size_t i = 0; i < k; i++)
+        ASSERT_EQ(out[r * k + i], static_cast<float>(static_cast<std::size_t>(index[r]) * k + i));
+  }
+}
+
+}  // namespace
+}  // namespace terrane::kernels
