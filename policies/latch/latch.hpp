@@ -51,9 +51,11 @@ enum class latch_signal {
 // Moves the latch on by one snapshot.
 latch_signal step(latch_state& latch, const rule& r, const object_ref& object);
 
-// A plan was made from the signal: `moves` are under way. With none the plan was futile and the
-// next attempt waits, longer each time.
+// A plan was made from the signal, and `moves` of it are under way. With none the plan was futile
+// and the next attempt waits, longer each time.
 void planned(latch_state& latch, std::int64_t now_ms, std::uint32_t moves);
+// `moves` that bring things home for this latch are under way; they count for settling only.
+void going_home(latch_state& latch, std::uint32_t moves);
 // One of its moves ended.
 void move_ended(latch_state& latch, std::int64_t completed_ms);
 

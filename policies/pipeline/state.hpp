@@ -3,6 +3,7 @@
 // every evaluation. Copyable, so that a question can be asked on a copy. One thread at a time.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -17,7 +18,6 @@ namespace terrane::policies {
 struct object_latch {
   std::string object;
   latch_state latch;
-  bool seen = false;  // in the snapshot being evaluated
 };
 
 struct policy_memory {
@@ -36,9 +36,16 @@ struct hold {
   std::string reason;      // of the release
 };
 
+// A part by its name, or a session's KV by the session's.
+struct subject_ref {
+  subject_kind kind = subject_kind::part;
+  std::string name;
+
+  friend auto operator<=>(const subject_ref&, const subject_ref&) = default;
+};
+
 // Something that policies took away from where it was.
 struct holding {
-  subject_kind kind = subject_kind::part;
   std::string home;    // where it was before the first of them; empty: beside its parts
   std::string put_on;  // where the last planned move put it
   std::vector<hold> by;
@@ -50,22 +57,24 @@ struct issued_move {
   planned_move move;
   std::string object;  // the latch that waits for it
   std::int64_t planned_ms = 0;
-  bool restores = false;    // it brings its subject home
-  bool first_hold = false;  // its subject was held by no one before it
+  bool goes_home = false;  // its subject is held by no one once it is there
+  bool adds_hold = false;  // its policy did not hold the subject for that object before
 };
 
-// Moves of one subject to one device that failed.
+// Moves of one subject to one device that failed, in a row.
 struct failure_memory {
   std::int32_t count = 0;
-  std::int64_t retry_ms = 0;
+  std::int64_t retry_ms = 0;  // none is tried before this
 };
+
+using failure_key = std::pair<subject_ref, std::string>;
 
 struct pipeline_state {
   std::string revision;                 // of the policy set that `policies` was last bound to
   std::vector<policy_memory> policies;  // in the set's order
-  std::map<std::string, holding> held;  // by subject
+  std::map<subject_ref, holding> held;
   std::map<std::uint64_t, issued_move> issued;
-  std::map<std::pair<std::string, std::string>, failure_memory> failures;  // by subject and device
+  std::map<failure_key, failure_memory> failures;
   std::uint64_t next_move = 1;
   std::uint64_t next_decision = 1;
 };

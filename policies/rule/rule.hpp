@@ -12,9 +12,12 @@
 #include "policies/vocabulary/plan.hpp"
 #include "policies/vocabulary/table.hpp"
 
+namespace terrane::policies::lua {
+class script;
+}
+
 namespace terrane::policies {
 
-enum class rule_mode { enforce, shadow };
 enum class comparison { above, below };
 enum class combination { all_of, any_of };
 
@@ -55,10 +58,10 @@ struct declarative_action {
   std::uint64_t keep_tokens = 0;  // of a spill
 };
 
-// A Lua policy's plan and undo, by the text that defines them. The text is loaded again into a
-// fresh sandbox for every plan that fires.
+// A Lua policy's plan and undo: the checked text that defines them, which is run again in a fresh
+// sandbox for every plan that fires.
 struct lua_action {
-  std::shared_ptr<const std::string> source;
+  std::shared_ptr<const lua::script> chunk;
   bool has_undo = false;
 };
 

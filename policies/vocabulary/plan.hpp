@@ -24,7 +24,7 @@ std::string to_string(const source_location& where);
 enum class verb { move, spill, fetch, restore, decline };
 
 struct planned_move {
-  std::uint64_t id = 0;        // unique for the life of a pipeline_state; never 0
+  std::uint64_t id = 0;        // unique for the life of a pipeline_state; 0 in shadow mode
   std::uint64_t decision = 0;  // the decision_record that explains it
   verb action = verb::move;    // move (a part), spill or fetch (a session's KV)
   subject_kind kind = subject_kind::part;

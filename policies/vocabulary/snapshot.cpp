@@ -22,6 +22,14 @@ const session_state* find_session(const snapshot& s, const std::string& id) {
   return at == s.sessions.end() ? nullptr : &*at;
 }
 
+reading free_bytes(const device_state& d) {
+  if (d.vram_free.present()) return d.vram_free;
+  if (!d.vram_total.present() || !d.vram_used.present()) return {};
+  const reading& older =
+      d.vram_total.sampled_ms < d.vram_used.sampled_ms ? d.vram_total : d.vram_used;
+  return {std::max(0.0, d.vram_total.value - d.vram_used.value), older.sampled_ms, older.period_ms};
+}
+
 const device_state* find_cpu(const snapshot& s) {
   const auto at = std::ranges::find(s.devices, device_kind::cpu, &device_state::kind);
   return at == s.devices.end() ? nullptr : &*at;

@@ -121,6 +121,8 @@ struct snapshot {
 const device_state* find_device(const snapshot& s, const std::string& name);
 const part_state* find_part(const snapshot& s, const std::string& name);
 const session_state* find_session(const snapshot& s, const std::string& id);
+// What an allocation on the device could get now, before any reserve: `vram_free`, or total - used.
+reading free_bytes(const device_state& d);
 // The CPU's device; null when the machine offers none.
 const device_state* find_cpu(const snapshot& s);
 

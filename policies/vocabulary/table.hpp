@@ -83,6 +83,8 @@ enum class selection { parts, layers, attention, feed_forward, head, embedding, 
 enum class ordering { top_down, bottom_up, largest_first, smallest_first, longest_idle };
 // How far a plan goes.
 enum class extent { all, leave, bytes };
+// Whether a policy acts or only says what it would do.
+enum class rule_mode { enforce, shadow };
 // Where to; anything else is a device's name.
 enum class target_kind { cpu, most_free, coolest, device };
 
@@ -92,11 +94,55 @@ std::span<const word<ordering>> orderings();
 std::span<const word<extent>> extents();
 std::span<const word<target_kind>> targets();
 std::span<const word<verb>> verbs();
-std::span<const word<unit>> units();
+std::span<const word<rule_mode>> modes();
+
+// The steps of a selector chain, `gpu:parts():movable():top_down()`. Each is defined on lists of
+// one kind of object and gives a list of the same kind, in a defined order, or one object.
+enum class selector {
+  movable,
+  top_down,
+  bottom_up,
+  largest_first,
+  smallest_first,
+  longest_idle,
+  of_kind,
+  matching,
+  on,
+  except,
+  gpus,
+  cpus,
+  cooler_than,
+  with_room,
+  idle_for,
+  until_bytes,
+  first,
+  most_free,
+  coolest,
+};
+enum class list_kind { parts, devices, sessions };
+
+struct selector_entry {
+  list_kind of;
+  selector id;
+  std::string_view name;
+  std::string_view says;
+};
+std::span<const selector_entry> selectors();
+const selector_entry* find_selector(list_kind of, std::string_view name);
+std::vector<std::string_view> selector_names(list_kind of);
+
+// A suffix of a quantity: "92%", "4GiB", "5s". A Lua chunk has the byte units as functions, GiB(4).
+struct unit_entry {
+  std::string_view symbol;
+  unit measured_in;
+  double factor;  // to the unit in which readings are kept: ratio, bytes, celsius, seconds, ...
+};
+std::span<const unit_entry> units();
 
 std::string_view name_of(scope s);
 std::string_view name_of(ordering o);
 std::string_view name_of(verb v);
+std::string_view name_of(rule_mode m);
 
 // The value of a word, if it is one of the list.
 template <class T>

@@ -1,0 +1,20 @@
+// The sentences from which explain, plan and why build their texts. Each ends without a newline.
+// Pure; any thread.
+#pragma once
+
+#include <string>
+
+#include "policies/explain/record.hpp"
+
+namespace terrane::policies {
+
+// "vram.used_ratio is 96 %, above 92 % for 5 s of 5 s; sampled 0.2 s ago (vram.yaml:6:12)"
+std::string sentence(const condition_value& c);
+// "layer.29.ffn stays on vulkan:x: no room, it needs 1 GiB and cpu has 0.5 GiB free"
+std::string sentence(const candidate& c);
+// "move layer.29.ffn from vulkan:x to cpu, 12 MiB: vram.used_ratio is 96 % (above 92 %)"
+std::string sentence(const planned_move& m);
+// "policy 'vram-spill' engaged for vulkan:x"
+std::string headline(const decision_record& r);
+
+}  // namespace terrane::policies

@@ -1,0 +1,160 @@
+#include "policies/lua/recorder.hpp"
+
+#include <array>
+
+#include <lauxlib.h>
+#include <lua.h>
+
+#include "policies/lua/objects.hpp"
+#include "policies/vocabulary/nearest.hpp"
+
+namespace terrane::policies::lua {
+namespace {
+
+struct recorder {
+  proposal* into;
+};
+
+int recorder_index(lua_State* L);
+const object_class recorder_class = {.name = "recorder", .index = guarded<recorder_index>};
+
+proposal& recorded(lua_State* L) { return *check_object<recorder>(L, 1, recorder_class).into; }
+
+// A reason goes into logs and on terminals, so control characters stay out.
+std::string reason_at(lua_State* L, int index) {
+  std::size_t size = 0;
+  const char* text = luaL_checklstring(L, index, &size);
+  std::string reason(text, std::min(size, max_reason_bytes));
+  for (char& c : reason) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  }
+  if (reason.empty()) luaL_argerror(L, index, "a reason is needed");
+  return reason;
+}
+
+target_choice target_at(lua_State* L, int index) {
+  std::string name = target_name_at(L, index);
+  const std::optional<target_kind> kind = find_word(targets(), name);
+  return kind ? target_choice{*kind, {}} : target_choice{target_kind::device, std::move(name)};
+}
+
+int add(lua_State* L, intent i) {
+  proposal& p = recorded(L);
+  if (p.wanted.size() >= max_intents) {
+    luaL_error(L, "a plan may not hold more than %d moves", static_cast<int>(max_intents));
+  }
+  p.wanted.push_back(std::move(i));
+  return 0;
+}
+
+// out:move(part, target, reason)
+int record_move(lua_State* L) {
+  intent i;
+  i.action = verb::move;
+  i.kind = subject_kind::part;
+  i.subject = part_name_at(L, 2);
+  i.to.push_back(target_at(L, 3));
+  i.reason = reason_at(L, 4);
+  return add(L, std::move(i));
+}
+
+void check_spill_options(lua_State* L) {
+  constexpr std::array<std::string_view, 2> known = {"keep_tokens", "to"};
+  lua_pushnil(L);
+  while (lua_next(L, -2) != 0) {
+    lua_pop(L, 1);
+    const bool is_text = lua_type(L, -1) == LUA_TSTRING;
+    const std::string key = is_text ? lua_tostring(L, -1) : "?";
+    if (key == known[0] || key == known[1]) continue;
+    const std::string hint = name_hint(key, known);
+    luaL_error(L, "spill has no option '%s'%s", key.c_str(), hint.c_str());
+  }
+}
+
+// out:spill(session.kv, { keep_tokens = 1024, to = "host" }, reason)
+int record_spill(lua_State* L) {
+  intent i;
+  i.action = verb::spill;
+  i.kind = subject_kind::session_kv;
+  i.subject = kv_session_at(L, 2);
+  i.reason = reason_at(L, 4);
+  if (!push_plain(L, 3)) luaL_argerror(L, 3, "a table of options, such as { to = \"host\" }");
+  check_spill_options(L);
+  lua_getfield(L, -1, "keep_tokens");
+  if (!lua_isnil(L, -1)) {
+    int whole = 0;
+    const lua_Integer tokens = lua_tointegerx(L, -1, &whole);
+    if (whole == 0 || tokens < 0) luaL_error(L, "keep_tokens must be a whole number");
+    i.keep_tokens = static_cast<std::uint64_t>(tokens);
+  }
+  lua_pop(L, 1);
+  lua_getfield(L, -1, "to");
+  if (lua_isnil(L, -1)) {
+    i.to.push_back({target_kind::cpu, {}});
+  } else {
+    i.to.push_back(target_at(L, lua_gettop(L)));
+  }
+  lua_pop(L, 2);
+  return add(L, std::move(i));
+}
+
+// out:fetch(session.kv, target, reason); an empty or nil target is "beside the parts that use it".
+int record_fetch(lua_State* L) {
+  intent i;
+  i.action = verb::fetch;
+  i.kind = subject_kind::session_kv;
+  i.subject = kv_session_at(L, 2);
+  i.reason = reason_at(L, 4);
+  const bool home = lua_isnil(L, 3) || (lua_isstring(L, 3) != 0 && target_name_at(L, 3).empty());
+  if (!home) i.to.push_back(target_at(L, 3));
+  return add(L, std::move(i));
+}
+
+// out:restore(object, reason): everything this policy moved for the object it is judged for.
+int record_restore(lua_State* L) {
+  proposal& p = recorded(L);
+  p.restore_reason = reason_at(L, lua_gettop(L));
+  p.restore = true;
+  return 0;
+}
+
+int record_decline(lua_State* L) {
+  proposal& p = recorded(L);
+  if (p.notes.size() < 16) p.notes.push_back("Declined: " + reason_at(L, 2) + ".");
+  return 0;
+}
+
+int recorder_index(lua_State* L) {
+  const std::string key = luaL_checkstring(L, 2);
+  const std::optional<verb> known = find_word(verbs(), key);
+  if (!known) {
+    const std::string hint = name_hint(key, names_of(verbs()));
+    luaL_error(L, "a plan cannot '%s'%s", key.c_str(), hint.c_str());
+  }
+  switch (*known) {
+    case verb::move:
+      lua_pushcfunction(L, guarded<record_move>);
+      break;
+    case verb::spill:
+      lua_pushcfunction(L, guarded<record_spill>);
+      break;
+    case verb::fetch:
+      lua_pushcfunction(L, guarded<record_fetch>);
+      break;
+    case verb::restore:
+      lua_pushcfunction(L, guarded<record_restore>);
+      break;
+    case verb::decline:
+      lua_pushcfunction(L, guarded<record_decline>);
+      break;
+  }
+  return 1;
+}
+
+}  // namespace
+
+void push_recorder(lua_State* L, proposal& into) {
+  push_object(L, recorder_class, recorder{&into});
+}
+
+}  // namespace terrane::policies::lua

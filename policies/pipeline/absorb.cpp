@@ -1,0 +1,137 @@
+#include "policies/pipeline/absorb.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "policies/planner/holds.hpp"
+
+namespace terrane::policies {
+namespace {
+
+constexpr std::int64_t first_backoff_ms = 5000;
+constexpr std::int64_t last_backoff_ms = 600'000;
+
+void note_failure(pipeline_state& state, const planned_move& m, std::int64_t now_ms) {
+  failure_memory& f = state.failures[{subject_ref{m.kind, m.subject}, m.to}];
+  const int doublings = std::min(f.count, 10);
+  f.retry_ms = now_ms + std::min(first_backoff_ms << doublings, last_backoff_ms);
+  ++f.count;
+}
+
+latch_state* find_latch(pipeline_state& state, const std::string& policy,
+                        const std::string& object) {
+  for (policy_memory& m : state.policies) {
+    if (m.policy != policy) continue;
+    const auto at = std::ranges::find(m.latches, object, &object_latch::object);
+    return at == m.latches.end() ? nullptr : &at->latch;
+  }
+  return nullptr;
+}
+
+// The subject is where it was: the hold that the move would have made is no more.
+void undo_hold(pipeline_state& state, const issued_move& issued) {
+  const planned_move& m = issued.move;
+  const auto at = state.held.find({m.kind, m.subject});
+  if (at == state.held.end()) return;
+  at->second.put_on = m.from;
+  if (issued.adds_hold) {
+    std::erase_if(at->second.by,
+                  [&](const hold& h) { return h.policy == m.policy && h.object == issued.object; });
+  }
+  if (at->second.by.empty()) state.held.erase(at);
+}
+
+void end_move(pipeline_state& state, const issued_move& issued, move_outcome outcome,
+              std::int64_t completed_ms, std::int64_t now_ms) {
+  const planned_move& m = issued.move;
+  const subject_ref subject{m.kind, m.subject};
+  if (outcome == move_outcome::done) {
+    state.failures.erase({subject, m.to});
+    if (issued.goes_home) state.held.erase(subject);
+  } else {
+    note_failure(state, m, now_ms);
+    if (!issued.goes_home) undo_hold(state, issued);
+  }
+  if (latch_state* latch = find_latch(state, m.policy, issued.object)) {
+    move_ended(*latch, completed_ms);
+  }
+}
+
+bool is_reported(const snapshot& now, std::uint64_t id) {
+  return std::ranges::any_of(now.moving, [id](const move_in_progress& m) { return m.id == id; });
+}
+
+void forget_old_failures(const snapshot& now, pipeline_state& state) {
+  std::erase_if(state.failures, [&](const auto& entry) {
+    return now.time_ms - entry.second.retry_ms > last_backoff_ms;
+  });
+}
+
+bool is_known(const pipeline_state& state, const hold& h) {
+  return std::ranges::find(state.policies, h.policy, &policy_memory::policy) !=
+         state.policies.end();
+}
+
+}  // namespace
+
+void bind_memories(const policy_set& policies, pipeline_state& state) {
+  if (state.revision == policies.revision()) return;
+  std::vector<policy_memory> bound;
+  for (const rule& r : policies.rules()) {
+    const auto old = std::ranges::find(state.policies, r.name, &policy_memory::policy);
+    bound.push_back(old != state.policies.end() ? std::move(*old) : policy_memory{});
+    bound.back().policy = r.name;
+    // A changed policy may be right now, so it gets another try.
+    bound.back().faults = 0;
+    bound.back().retry_ms = reading::never;
+  }
+  state.policies = std::move(bound);
+  state.revision = policies.revision();
+  for (auto at = state.held.begin(); at != state.held.end();) {
+    std::erase_if(at->second.by, [&](const hold& h) { return !is_known(state, h); });
+    at = at->second.by.empty() ? state.held.erase(at) : std::next(at);
+  }
+}
+
+void absorb_moves(const snapshot& now, pipeline_state& state) {
+  for (const completed_move& c : now.completed) {
+    const auto at = state.issued.find(c.id);
+    if (at == state.issued.end()) continue;
+    const issued_move issued = std::move(at->second);
+    state.issued.erase(at);
+    end_move(state, issued, c.outcome, c.completed_ms, now.time_ms);
+  }
+  for (auto at = state.issued.begin(); at != state.issued.end();) {
+    const bool lost =
+        now.time_ms - at->second.planned_ms > unreported_move_ms && !is_reported(now, at->first);
+    if (!lost) {
+      ++at;
+      continue;
+    }
+    const issued_move issued = std::move(at->second);
+    at = state.issued.erase(at);
+    end_move(state, issued, move_outcome::failed, now.time_ms, now.time_ms);
+  }
+  forget_old_failures(now, state);
+}
+
+object_latch& latch_at(policy_memory& memory, std::size_t index, const std::string& object) {
+  std::vector<object_latch>& latches = memory.latches;
+  if (index < latches.size() && latches[index].object == object) return latches[index];
+  const auto from = latches.begin() + static_cast<std::ptrdiff_t>(std::min(index, latches.size()));
+  const auto at =
+      std::find_if(from, latches.end(), [&](const object_latch& l) { return l.object == object; });
+  if (at == latches.end()) return *latches.insert(from, object_latch{object, {}});
+  std::rotate(from, at, std::next(at));
+  return *from;
+}
+
+void drop_latches(pipeline_state& state, policy_memory& memory, std::size_t count) {
+  for (std::size_t i = count; i < memory.latches.size(); ++i) {
+    const std::string& object = memory.latches[i].object;
+    let_go(state, memory.policy, object, object + " is no longer there");
+  }
+  memory.latches.resize(std::min(count, memory.latches.size()));
+}
+
+}  // namespace terrane::policies

@@ -1,0 +1,320 @@
+#include "policies/pipeline/evaluate.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "policies/lua/plan.hpp"
+#include "policies/pipeline/absorb.hpp"
+#include "policies/planner/binder.hpp"
+#include "policies/planner/holds.hpp"
+#include "policies/planner/objects.hpp"
+#include "policies/planner/propose.hpp"
+
+namespace terrane::policies {
+namespace {
+
+constexpr std::int64_t first_fault_backoff_ms = 5000;
+constexpr std::int64_t last_fault_backoff_ms = 600'000;
+
+// A latch that asks for something in this tick.
+struct fired {
+  std::size_t rule_index;
+  std::size_t latch_index;
+  object_ref object;
+  latch_signal signal;
+};
+
+decision_event event_of(latch_signal s) {
+  if (s == latch_signal::entered) return decision_event::entered;
+  return s == latch_signal::again ? decision_event::again : decision_event::left;
+}
+
+// One evaluation. Holds references for its short life.
+class tick {
+ public:
+  tick(const policy_set& policies, const snapshot& now, pipeline_state& state)
+      : rules_(policies.rules()), now_(now), state_(state) {
+    out_.planned.snapshot_sequence = now.sequence;
+  }
+
+  decision run() {
+    for (const fired& f : detect()) act(f);
+    bring_home();
+    return std::move(out_);
+  }
+
+ private:
+  std::vector<fired> detect();
+  void act(const fired& f);
+  void undo(const fired& f, decision_record& record);
+  bool plan_more(const fired& f, decision_record& record);
+  std::optional<proposal> ask(const fired& f, lua::entry_point entry, decision_record& record);
+  void fault(policy_memory& memory, const std::string& why, decision_record& record);
+  void apply_restore(const fired& f, const proposal& p, decision_record& record);
+  std::uint32_t bind_and_issue(const fired& f, const proposal& p, decision_record& record);
+  void issue(const rule& r, policy_memory& memory, planned_move m, decision_record& record);
+  void spend(const rule& r, policy_memory& memory, std::uint64_t bytes);
+  void bring_home();
+  void bring_home_for(const rule& r, policy_memory& memory, const std::string& object,
+                      const std::vector<homecoming>& list);
+  decision_record& record_for(const rule& r, const std::string& object);
+  decision_record new_record(const rule& r, const std::string& object, decision_event event);
+  binder& planner() {
+    // Made only in ticks in which something fires.
+    if (!binder_) binder_.emplace(now_, rules_, state_);
+    return *binder_;
+  }
+
+  const std::vector<rule>& rules_;
+  const snapshot& now_;
+  pipeline_state& state_;
+  decision out_;
+  std::optional<binder> binder_;
+};
+
+std::vector<fired> tick::detect() {
+  std::vector<fired> list;
+  for (std::size_t i = 0; i < rules_.size(); ++i) {
+    policy_memory& memory = state_.policies[i];
+    std::size_t count = 0;
+    for_each_object(rules_[i].for_each, now_, [&](const object_ref& object) {
+      object_latch& at = latch_at(memory, count, object_name(object));
+      const latch_signal s = step(at.latch, rules_[i], object);
+      if (s != latch_signal::none) list.push_back({i, count, object, s});
+      ++count;
+    });
+    if (memory.latches.size() > count) drop_latches(state_, memory, count);
+  }
+  return list;
+}
+
+decision_record tick::new_record(const rule& r, const std::string& object, decision_event event) {
+  decision_record record;
+  record.id = state_.next_decision++;
+  record.time_ms = now_.time_ms;
+  record.snapshot_sequence = now_.sequence;
+  record.event = event;
+  record.policy = r.name;
+  record.object = object;
+  record.mode = r.mode;
+  record.where = r.where;
+  return record;
+}
+
+void tick::act(const fired& f) {
+  const rule& r = rules_[f.rule_index];
+  const latch_state& latch = state_.policies[f.rule_index].latches[f.latch_index].latch;
+  const bool left = f.signal == latch_signal::left;
+  decision_record record = new_record(r, object_name(f.object), event_of(f.signal));
+  record.conditions =
+      left ? describe(r.leave, latch.leave, f.object) : describe(r.enter, latch.enter, f.object);
+  if (left) {
+    undo(f, record);
+  } else if (!plan_more(f, record)) {
+    return;
+  }
+  out_.records.push_back(std::move(record));
+}
+
+// Returns whether there is anything to tell.
+bool tick::plan_more(const fired& f, decision_record& record) {
+  policy_memory& memory = state_.policies[f.rule_index];
+  latch_state& latch = memory.latches[f.latch_index].latch;
+  hold_on(state_, record.policy, record.object);
+  if (memory.retry_ms != reading::never && now_.time_ms < memory.retry_ms) {
+    planned(latch, now_.time_ms, 0);
+    return false;
+  }
+  const std::optional<proposal> p = ask(f, lua::entry_point::plan, record);
+  const std::uint32_t moves = p ? bind_and_issue(f, *p, record) : 0;
+  planned(latch, now_.time_ms, moves);
+  return true;
+}
+
+void tick::undo(const fired& f, decision_record& record) {
+  const rule& r = rules_[f.rule_index];
+  if (r.mode == rule_mode::shadow) {
+    record.notes.push_back("In shadow mode nothing was moved, so nothing goes home.");
+    return;
+  }
+  if (r.undo == undo_kind::none) {
+    const int count = forget(state_, record.policy, record.object);
+    if (count > 0) record.notes.push_back("What it moved stays where it is.");
+    return;
+  }
+  proposal p;
+  p.restore = true;
+  p.restore_reason = met_clause(r.leave, f.object);
+  if (r.undo == undo_kind::script) {
+    const std::optional<proposal> asked = ask(f, lua::entry_point::undo, record);
+    // What a policy took away must not stay away because its undo is broken.
+    if (asked) p = *asked;
+  }
+  latch_state& latch = state_.policies[f.rule_index].latches[f.latch_index].latch;
+  going_home(latch, bind_and_issue(f, p, record));
+  // What the undo did not bring home stays, and is no longer this policy's.
+  forget(state_, record.policy, record.object);
+}
+
+std::optional<proposal> tick::ask(const fired& f, lua::entry_point entry, decision_record& record) {
+  const rule& r = rules_[f.rule_index];
+  if (const auto* action = std::get_if<declarative_action>(&r.action)) {
+    return propose(r, *action, f.object);
+  }
+  policy_memory& memory = state_.policies[f.rule_index];
+  auto answer = lua::propose(r, std::get<lua_action>(r.action), entry, f.object);
+  if (answer) {
+    memory.faults = 0;
+    memory.retry_ms = reading::never;
+    return std::move(*answer);
+  }
+  fault(memory, to_string(answer.error()), record);
+  return std::nullopt;
+}
+
+void tick::fault(policy_memory& memory, const std::string& why, decision_record& record) {
+  const int doublings = std::min(memory.faults, 10);
+  const std::int64_t wait = std::min(first_fault_backoff_ms << doublings, last_fault_backoff_ms);
+  memory.retry_ms = now_.time_ms + wait;
+  ++memory.faults;
+  record.event = decision_event::faulted;
+  record.notes.push_back("The policy failed and is skipped for a while: " + why);
+}
+
+void tick::apply_restore(const fired& f, const proposal& p, decision_record& record) {
+  if (!p.restore || rules_[f.rule_index].mode == rule_mode::shadow) return;
+  const int count = let_go(state_, record.policy, record.object, p.restore_reason);
+  if (count == 0) record.notes.push_back("It holds nothing away from home.");
+}
+
+std::uint32_t tick::bind_and_issue(const fired& f, const proposal& p, decision_record& record) {
+  const rule& r = rules_[f.rule_index];
+  policy_memory& memory = state_.policies[f.rule_index];
+  record.notes.insert(record.notes.end(), p.notes.begin(), p.notes.end());
+  apply_restore(f, p, record);
+  std::vector<planned_move> moves = planner().bind(r, p, memory, record);
+  const auto count = static_cast<std::uint32_t>(moves.size());
+  for (planned_move& m : moves) issue(r, memory, std::move(m), record);
+  return r.mode == rule_mode::enforce ? count : 0;
+}
+
+// Where a subject belongs when no policy has moved it yet.
+std::string home_of(const snapshot& now, const planned_move& m) {
+  if (m.kind == subject_kind::part) return m.from;
+  const session_state* s = find_session(now, m.subject);
+  return s != nullptr ? s->home : std::string();
+}
+
+void tick::spend(const rule& r, policy_memory& memory, std::uint64_t bytes) {
+  if (r.limit.bytes == 0) return;
+  std::erase_if(memory.spent,
+                [&](const auto& s) { return now_.time_ms - s.first >= r.limit.per_ms; });
+  memory.spent.emplace_back(now_.time_ms, bytes);
+}
+
+void tick::issue(const rule& r, policy_memory& memory, planned_move m, decision_record& record) {
+  if (record.mode == rule_mode::shadow) {
+    record.moves.push_back(m);
+    out_.planned.shadow.push_back(std::move(m));
+    return;
+  }
+  m.id = state_.next_move++;
+  const subject_ref subject{m.kind, m.subject};
+  const auto held = state_.held.find(subject);
+  const bool goes_home =
+      m.action == verb::fetch || (held != state_.held.end() && held->second.home == m.to);
+  bool adds_hold = false;
+  if (goes_home) {
+    // Should it fail, it is tried again as any homecoming.
+    let_go(state_, m.policy, record.object, m.reason, &subject);
+    if (held != state_.held.end()) held->second.put_on = m.to;
+  } else {
+    adds_hold = hold_away(state_, m, record.object, home_of(now_, m));
+  }
+  spend(r, memory, m.bytes);
+  state_.issued[m.id] = issued_move{m, record.object, now_.time_ms, goes_home, adds_hold};
+  record.moves.push_back(m);
+  out_.planned.moves.push_back(std::move(m));
+}
+
+// The record of this tick in which the policy let go, or a new one.
+decision_record& tick::record_for(const rule& r, const std::string& object) {
+  for (decision_record& known : out_.records) {
+    if (known.policy == r.name && known.object == object) return known;
+  }
+  out_.records.push_back(new_record(r, object, decision_event::restored));
+  return out_.records.back();
+}
+
+void tick::bring_home() {
+  std::map<std::pair<std::string, std::string>, std::vector<homecoming>> by_owner;
+  for (homecoming& h : homecomings(state_, now_)) {
+    by_owner[{h.released->policy, h.released->object}].push_back(std::move(h));
+  }
+  for (const auto& [owner, list] : by_owner) {
+    for (std::size_t i = 0; i < rules_.size(); ++i) {
+      if (rules_[i].name == owner.first) {
+        bring_home_for(rules_[i], state_.policies[i], owner.second, list);
+      }
+    }
+  }
+}
+
+intent homeward(const homecoming& h) {
+  intent i;
+  i.action = h.subject.kind == subject_kind::part ? verb::move : verb::fetch;
+  i.kind = h.subject.kind;
+  i.subject = h.subject.name;
+  i.reason = h.released->reason;
+  if (!h.held->home.empty()) i.to.push_back({target_kind::device, h.held->home});
+  return i;
+}
+
+void tick::bring_home_for(const rule& r, policy_memory& memory, const std::string& object,
+                          const std::vector<homecoming>& list) {
+  decision_record scratch;
+  proposal p;
+  for (const homecoming& h : list) {
+    if (h.kept_by == nullptr) {
+      p.wanted.push_back(homeward(h));
+      continue;
+    }
+    candidate c{verb::move,        h.subject.kind,
+                h.subject.name,    h.held->put_on,
+                h.held->home,      0,
+                filter::held_away, "policy '" + h.kept_by->policy + "' still holds it away"};
+    scratch.candidates.push_back(std::move(c));
+  }
+  std::vector<planned_move> moves = planner().bind(r, p, memory, scratch);
+  bool news = !moves.empty();
+  for (const candidate& c : scratch.candidates) {
+    if (c.removed_by == filter::none || c.removed_by == filter::already_moving) continue;
+    holding& held = state_.held.at({c.kind, c.subject});
+    news = news || held.blocked_by != c.removed_by;
+    held.blocked_by = c.removed_by;
+  }
+  // A thing that is kept from home by the same as in the last tick is no news.
+  if (!news) return;
+  decision_record& record = record_for(r, object);
+  std::ranges::move(scratch.candidates, std::back_inserter(record.candidates));
+  const auto count = static_cast<std::uint32_t>(moves.size());
+  for (planned_move& m : moves) {
+    m.decision = record.id;
+    issue(r, memory, std::move(m), record);
+  }
+  const auto at = std::ranges::find(memory.latches, object, &object_latch::object);
+  if (at != memory.latches.end()) going_home(at->latch, count);
+}
+
+}  // namespace
+
+decision evaluate(const policy_set& policies, const snapshot& now, pipeline_state& state) {
+  bind_memories(policies, state);
+  absorb_moves(now, state);
+  reconcile(state, now);
+  return tick(policies, now, state).run();
+}
+
+}  // namespace terrane::policies

@@ -1,0 +1,140 @@
+#include "policies/pipeline/policy_set.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <system_error>
+
+#include "policies/lua/loader.hpp"
+#include "policies/rule/lint.hpp"
+#include "policies/yaml/loader.hpp"
+
+namespace terrane::policies {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_yaml(const fs::path& p) { return p.extension() == ".yaml" || p.extension() == ".yml"; }
+bool is_lua(const fs::path& p) { return p.extension() == ".lua"; }
+
+void error_at(const std::string& file, std::string message, std::vector<diagnostic>& faults) {
+  faults.push_back({severity::error, {file}, std::move(message)});
+}
+
+void read_file(const fs::path& path, std::vector<policy_source>& sources,
+               std::vector<diagnostic>& faults) {
+  std::error_code fault;
+  // Opening a pipe or a device could wait for ever.
+  if (!fs::is_regular_file(path, fault)) {
+    return error_at(path.string(), "is no regular file", faults);
+  }
+  std::ifstream file(path, std::ios::binary);
+  std::string text(max_policy_file_bytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (!file.is_open() || file.bad()) return error_at(path.string(), "cannot be read", faults);
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  sources.push_back({path.string(), std::move(text)});
+}
+
+void read_path(const fs::path& path, std::vector<policy_source>& sources,
+               std::vector<diagnostic>& faults) {
+  std::error_code fault;
+  const fs::file_status status = fs::status(path, fault);
+  if (!fs::exists(status)) {
+    return error_at(path.string(), "does not exist", faults);
+  }
+  if (!fs::is_directory(status)) return read_file(path, sources, faults);
+  std::vector<fs::path> files;
+  for (fs::directory_iterator at(path, fault), end; !fault && at != end; at.increment(fault)) {
+    if (is_yaml(at->path()) || is_lua(at->path())) files.push_back(at->path());
+  }
+  if (fault) return error_at(path.string(), "cannot be read: " + fault.message(), faults);
+  std::ranges::sort(files);
+  for (const fs::path& file : files) read_file(file, sources, faults);
+}
+
+void compile(const policy_source& source, std::vector<rule>& rules,
+             std::vector<diagnostic>& faults) {
+  if (source.text.size() > max_policy_file_bytes) {
+    return error_at(source.name,
+                    "is larger than " + std::to_string(max_policy_file_bytes / 1024) +
+                        " KiB, the most a policy file may be",
+                    faults);
+  }
+  if (is_yaml(source.name)) return yaml::load_rules(source.name, source.text, rules, faults);
+  if (is_lua(source.name)) return lua::load_rules(source.name, source.text, rules, faults);
+  error_at(source.name, "is neither .yaml, .yml nor .lua", faults);
+}
+
+// FNV-1a, 64 bits (Fowler, Noll, Vo): names sources, protects nothing.
+std::string revision_of(const std::vector<policy_source>& sources) {
+  std::uint64_t hash = 14695981039346656037u;
+  const auto mix = [&](std::string_view text) {
+    for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+    hash = (hash ^ 0xffu) * 1099511628211u;
+  };
+  for (const policy_source& s : sources) {
+    mix(s.name);
+    mix(s.text);
+  }
+  std::array<char, 17> digits;
+  std::snprintf(digits.data(), digits.size(), "%016llx", static_cast<unsigned long long>(hash));
+  return digits.data();
+}
+
+struct compiled {
+  std::vector<rule> rules;
+  std::vector<diagnostic> faults;
+};
+
+compiled compile_all(const std::vector<policy_source>& sources) {
+  compiled all;
+  for (const policy_source& s : sources) compile(s, all.rules, all.faults);
+  lint_names(all.rules, all.faults);
+  return all;
+}
+
+bool is_error(const diagnostic& d) { return d.level == severity::error; }
+
+}  // namespace
+
+policy_set::load_result<policy_set_ptr> policy_set::from_sources(
+    std::vector<policy_source> sources) {
+  compiled all = compile_all(sources);
+  if (std::ranges::any_of(all.faults, is_error)) return tl::unexpected(std::move(all.faults));
+  std::shared_ptr<policy_set> set(new policy_set());
+  set->rules_ = std::move(all.rules);
+  set->warnings_ = std::move(all.faults);
+  set->revision_ = revision_of(sources);
+  std::ranges::stable_sort(set->rules_, std::greater{}, &rule::priority);
+  return policy_set_ptr(std::move(set));
+}
+
+policy_set::load_result<policy_set_ptr> policy_set::load(const std::vector<fs::path>& paths) {
+  std::vector<policy_source> sources;
+  std::vector<diagnostic> faults;
+  for (const fs::path& p : paths) read_path(p, sources, faults);
+  if (faults.empty()) return from_sources(std::move(sources));
+  compiled rest = compile_all(sources);
+  std::ranges::move(rest.faults, std::back_inserter(faults));
+  return tl::unexpected(std::move(faults));
+}
+
+policy_set_ptr policy_set::empty() {
+  static const policy_set_ptr none = *from_sources({});
+  return none;
+}
+
+const rule* policy_set::find(const std::string& name) const {
+  const auto at = std::ranges::find(rules_, name, &rule::name);
+  return at == rules_.end() ? nullptr : &*at;
+}
+
+std::vector<diagnostic> lint(const std::vector<fs::path>& paths) {
+  auto set = policy_set::load(paths);
+  return set ? (*set)->warnings() : std::move(set.error());
+}
+
+}  // namespace terrane::policies

@@ -1,0 +1,292 @@
+#include "policies/planner/binder.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "policies/planner/holds.hpp"
+#include "policies/planner/propose.hpp"
+#include "policies/vocabulary/quantity.hpp"
+
+namespace terrane::policies {
+namespace {
+
+std::string bytes_text(double bytes) { return format_quantity(bytes, unit::bytes); }
+
+bool is_moving(const snapshot& now, const pipeline_state& state, const subject_ref& subject) {
+  const auto is_it = [&](const auto& m) {
+    return m.kind == subject.kind && m.subject == subject.name;
+  };
+  return std::ranges::any_of(now.moving, is_it) ||
+         std::ranges::any_of(state.issued, [&](const auto& i) { return is_it(i.second.move); });
+}
+
+// The device that holds most of a session's KV, of those that the intent takes it from.
+std::string main_device(const session_state& s, const std::string& only_from) {
+  const kv_residency* most = nullptr;
+  for (const kv_residency& r : s.kv) {
+    if (!only_from.empty() && r.device != only_from) continue;
+    if (r.bytes > 0 && (most == nullptr || r.bytes > most->bytes)) most = &r;
+  }
+  return most == nullptr ? std::string() : most->device;
+}
+
+// The bytes that a spill or fetch to `to` moves: what lies elsewhere, less the tokens that stay.
+std::uint64_t kv_to_move(const session_state& s, const intent& i, const std::string& to) {
+  double bytes = 0;
+  for (const kv_residency& r : s.kv) {
+    if (r.device == to || (!i.only_from.empty() && r.device != i.only_from)) continue;
+    bytes += static_cast<double>(r.bytes);
+  }
+  const double tokens = static_cast<double>(s.context_tokens);
+  const double kept = i.action == verb::spill ? static_cast<double>(i.keep_tokens) : 0;
+  if (tokens > 0) bytes *= std::max(0.0, tokens - kept) / tokens;
+  return static_cast<std::uint64_t>(bytes);
+}
+
+std::string name_of_choice(const target_choice& choice) {
+  if (choice.kind == target_kind::device) return choice.device;
+  for (const word<target_kind>& w : targets()) {
+    if (w.value == choice.kind) return std::string(w.name);
+  }
+  return {};
+}
+
+// "1.2 GiB of the 3 GiB that must go could be planned; most of the rest: no room."
+std::string shortfall(std::uint64_t reached, std::uint64_t goal,
+                      const std::vector<candidate>& candidates) {
+  std::map<filter, std::uint64_t> lost;
+  for (const candidate& c : candidates) {
+    if (c.removed_by != filter::none) lost[c.removed_by] += c.bytes;
+  }
+  std::string note = bytes_text(static_cast<double>(reached)) + " of the " +
+                     bytes_text(static_cast<double>(goal)) + " that must go could be planned";
+  const auto most =
+      std::ranges::max_element(lost, {}, [](const auto& entry) { return entry.second; });
+  if (most != lost.end()) note += "; most of the rest: " + std::string(to_string(most->first));
+  return note + ".";
+}
+
+}  // namespace
+
+// What one call of bind carries along.
+struct binder::pass {
+  const rule& r;
+  const policy_memory& memory;
+  const intent* wanted = nullptr;  // the candidate's
+  ledger& books;
+  std::uint64_t planned_bytes = 0;
+};
+
+binder::binder(const snapshot& now, const std::vector<rule>& rules, const pipeline_state& state)
+    : now_(now), state_(state), ledger_(now, rules, state) {}
+
+std::vector<planned_move> binder::bind(const rule& r, const proposal& p,
+                                       const policy_memory& memory, decision_record& record) {
+  ledger scratch = ledger_;
+  pass current{r, memory, nullptr, r.mode == rule_mode::enforce ? ledger_ : scratch};
+  std::vector<planned_move> moves;
+  std::uint64_t reached = 0;
+  for (const intent& i : p.wanted) {
+    candidate c = describe_candidate(i);
+    verdict_of_filter v{filter::not_needed, "enough is planned without it"};
+    if (!p.goal_bytes || reached < *p.goal_bytes) {
+      current.wanted = &i;
+      v = filter_candidate(i, c, current);
+      // What is on its way already counts, whoever sent it.
+      const bool leaves = v.removed_by == filter::taken || v.removed_by == filter::already_moving;
+      if (v.removed_by == filter::none || leaves) reached += c.bytes;
+      if (v.removed_by == filter::none) moves.push_back(accept(i, c, current, record.id));
+    }
+    c.removed_by = v.removed_by;
+    c.detail = v.detail;
+    record.candidates.push_back(std::move(c));
+  }
+  if (p.goal_bytes && reached < *p.goal_bytes) {
+    record.notes.push_back(shortfall(reached, *p.goal_bytes, record.candidates));
+  }
+  return moves;
+}
+
+planned_move binder::accept(const intent& i, const candidate& c, pass& p, std::uint64_t decision) {
+  if (const device_state* to = find_device(now_, c.to)) {
+    p.books.book(*to, static_cast<double>(c.bytes));
+  }
+  if (p.r.mode == rule_mode::enforce) taken_.insert({c.kind, c.subject});
+  p.planned_bytes += c.bytes;
+  return {0,    decision, i.action,      c.kind,   c.subject, c.from,
+          c.to, c.bytes,  i.keep_tokens, i.reason, p.r.name,  p.r.where};
+}
+
+candidate binder::describe_candidate(const intent& i) const {
+  candidate c;
+  c.action = i.action;
+  c.kind = i.kind;
+  c.subject = i.subject;
+  if (i.kind == subject_kind::part) {
+    if (const part_state* p = find_part(now_, i.subject)) {
+      c.from = p->device;
+      c.bytes = moving_bytes(*p);
+    }
+  } else if (const session_state* s = find_session(now_, i.subject)) {
+    c.from = main_device(*s, i.only_from);
+    c.bytes = kv_to_move(*s, i, {});
+  }
+  return c;
+}
+
+binder::verdict_of_filter binder::filter_candidate(const intent& i, candidate& c,
+                                                   const pass& p) const {
+  verdict_of_filter v = check_subject(i, c, p);
+  if (v.removed_by == filter::none) v = choose_target(i, c, p);
+  if (v.removed_by == filter::none) v = check_rate(c, p);
+  if (v.removed_by == filter::none) v.detail = i.reason;
+  return v;
+}
+
+binder::verdict_of_filter binder::check_subject(const intent& i, const candidate& c,
+                                                const pass& p) const {
+  const subject_ref subject{i.kind, i.subject};
+  const part_state* part = i.kind == subject_kind::part ? find_part(now_, i.subject) : nullptr;
+  if (i.kind == subject_kind::part && part == nullptr) {
+    return {filter::unknown_subject, "the model has no part '" + i.subject + "'"};
+  }
+  if (i.kind == subject_kind::session_kv && find_session(now_, i.subject) == nullptr) {
+    return {filter::unknown_subject, "there is no session '" + i.subject + "'"};
+  }
+  if (part != nullptr && !part->movable) return {filter::not_movable, "it cannot be moved"};
+  if (part != nullptr && part->pinned) return {filter::pinned, "it is pinned to " + part->device};
+  if (taken_.contains(subject)) {
+    return {filter::taken, "a policy that was asked before plans a move of it"};
+  }
+  if (is_moving(now_, state_, subject)) return {filter::already_moving, "it is being moved"};
+  if (const hold* other = held_by_other(state_, subject, p.r.name);
+      i.action == verb::fetch && other != nullptr) {
+    return {filter::held_away, "policy '" + other->policy + "' still holds it away"};
+  }
+  if (part != nullptr && part->moved_ms != reading::never) {
+    const std::int64_t age = now_.time_ms - part->moved_ms;
+    if (age < p.r.min_stay_ms) {
+      return {filter::min_stay, "it came to " + part->device + " " + format_duration(age) +
+                                    " ago and stays at least " + format_duration(p.r.min_stay_ms)};
+    }
+  }
+  if (i.kind == subject_kind::session_kv && c.bytes == 0) {
+    return {filter::already_there, "it has no KV there to move"};
+  }
+  return {};
+}
+
+binder::verdict_of_filter binder::choose_target(const intent& i, candidate& c,
+                                                const pass& p) const {
+  if (i.to.empty()) {
+    // Beside the parts that use it: the engine knows where, and reserves there before it copies.
+    c.to.clear();
+    return {};
+  }
+  verdict_of_filter last;
+  for (const target_choice& choice : i.to) {
+    last = try_choice(choice, c, p);
+    if (last.removed_by == filter::none) return last;
+  }
+  return last;
+}
+
+binder::verdict_of_filter binder::try_choice(const target_choice& choice, candidate& c,
+                                             const pass& p) const {
+  if (choice.kind == target_kind::most_free || choice.kind == target_kind::coolest) {
+    return pick(choice.kind, c, p);
+  }
+  const device_state* to =
+      choice.kind == target_kind::cpu ? find_cpu(now_) : find_device(now_, choice.device);
+  c.to = to != nullptr ? to->name : name_of_choice(choice);
+  if (to == nullptr) return {filter::unknown_device, "there is no device '" + c.to + "'"};
+  if (c.kind == subject_kind::session_kv) {
+    c.bytes = kv_to_move(*find_session(now_, c.subject), *p.wanted, to->name);
+  }
+  verdict_of_filter v = check_target(c, *to, p.r);
+  if (v.removed_by != filter::none) return v;
+  const std::optional<double> room = p.books.room(*to);
+  if (!room) return {filter::no_room, to->name + ": " + p.books.bound(*to)};
+  if (*room < static_cast<double>(c.bytes)) {
+    return {filter::no_room, "it needs " + bytes_text(static_cast<double>(c.bytes)) + " and " +
+                                 to->name + " has " + bytes_text(std::max(0.0, *room)) + " " +
+                                 p.books.bound(*to)};
+  }
+  return {};
+}
+
+binder::verdict_of_filter binder::check_target(const candidate& c, const device_state& to,
+                                               const rule& r) const {
+  const bool all_there = c.kind == subject_kind::part ? c.from == to.name : c.bytes == 0;
+  if (all_there) return {filter::already_there, "it is on " + to.name + " already"};
+  if (const rule* other = ledger_.relieved_by(to, r)) {
+    return {filter::over_limit, to.name + " is being relieved by policy '" + other->name + "'"};
+  }
+  const auto failed = state_.failures.find({subject_ref{c.kind, c.subject}, to.name});
+  if (failed != state_.failures.end() && now_.time_ms < failed->second.retry_ms) {
+    return {filter::backing_off, "moving it to " + to.name + " failed " +
+                                     std::to_string(failed->second.count) +
+                                     " times in a row; next try in " +
+                                     format_duration(failed->second.retry_ms - now_.time_ms)};
+  }
+  return {};
+}
+
+// The best device by room or temperature among those that no filter removes.
+binder::verdict_of_filter binder::pick(target_kind by, candidate& c, const pass& p) const {
+  const device_state* best = nullptr;
+  double best_value = 0;
+  std::uint64_t best_bytes = 0;
+  verdict_of_filter why{filter::unknown_device, "there is no other device"};
+  for (const device_state& d : now_.devices) {
+    if (d.name == c.from) continue;
+    candidate at = c;
+    const verdict_of_filter v = try_choice({target_kind::device, d.name}, at, p);
+    if (v.removed_by != filter::none) {
+      if (why.removed_by != filter::no_room) why = v;
+      continue;
+    }
+    const bool cool = by == target_kind::coolest;
+    if (cool && (!d.temp_c.present() || d.temp_c.stale(now_.time_ms))) {
+      if (why.removed_by == filter::unknown_device) {
+        why.detail = "no other device has a fresh temperature reading";
+      }
+      continue;
+    }
+    const double value = cool ? -d.temp_c.value : *p.books.room(d);
+    if (best == nullptr || value > best_value) {
+      best = &d;
+      best_value = value;
+      best_bytes = at.bytes;
+    }
+  }
+  if (best == nullptr) {
+    c.to = name_of_choice({by, {}});
+    return why;
+  }
+  c.to = best->name;
+  c.bytes = best_bytes;
+  return {};
+}
+
+binder::verdict_of_filter binder::check_rate(const candidate& c, const pass& p) const {
+  const std::optional<std::uint64_t> left = allowance(p.r, p.memory, now_.time_ms);
+  if (!left || p.planned_bytes + c.bytes <= *left) return {};
+  return {filter::rate_limit,
+          "the policy may move " + bytes_text(static_cast<double>(p.r.limit.bytes)) + " in " +
+              format_duration(p.r.limit.per_ms) + ", and " +
+              bytes_text(static_cast<double>(*left - p.planned_bytes)) + " of that is left"};
+}
+
+std::optional<std::uint64_t> allowance(const rule& r, const policy_memory& memory,
+                                       std::int64_t now_ms) {
+  if (r.limit.bytes == 0) return std::nullopt;
+  std::uint64_t used = 0;
+  for (const auto& [time_ms, bytes] : memory.spent) {
+    if (now_ms - time_ms < r.limit.per_ms) used += bytes;
+  }
+  return used >= r.limit.bytes ? 0 : r.limit.bytes - used;
+}
+
+}  // namespace terrane::policies

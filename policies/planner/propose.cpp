@@ -1,0 +1,203 @@
+#include "policies/planner/propose.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+#include "policies/rule/lint.hpp"
+#include "policies/vocabulary/quantity.hpp"
+
+namespace terrane::policies {
+namespace {
+
+bool is_layer(const part_state& p) {
+  return p.kind == part_kind::attention || p.kind == part_kind::feed_forward;
+}
+
+bool selected(const declarative_action& a, const part_state& p) {
+  switch (a.what) {
+    case selection::parts:
+      return true;
+    case selection::layers:
+      return is_layer(p);
+    case selection::attention:
+      return p.kind == part_kind::attention;
+    case selection::feed_forward:
+      return p.kind == part_kind::feed_forward;
+    case selection::head:
+      return p.kind == part_kind::head;
+    case selection::embedding:
+      return p.kind == part_kind::embedding;
+    case selection::pattern:
+      return matches_pattern(a.pattern, p.name);
+  }
+  return false;
+}
+
+// The model's order from the bottom: embedding, layers with attention before feed-forward, head.
+std::tuple<int, int, int> height(const part_state& p) {
+  switch (p.kind) {
+    case part_kind::embedding:
+      return {0, 0, 0};
+    case part_kind::attention:
+      return {1, p.layer, 0};
+    case part_kind::feed_forward:
+      return {1, p.layer, 1};
+    case part_kind::head:
+      return {2, 0, 0};
+  }
+  return {};
+}
+
+std::vector<const part_state*> parts_of(const declarative_action& a, const object_ref& object) {
+  if (object.part != nullptr) return {object.part};
+  const device_state* from = relieved_device(object);
+  std::vector<const part_state*> parts;
+  if (from == nullptr) return parts;
+  for (const part_state& p : object.now->parts) {
+    if (p.device == from->name && selected(a, p)) parts.push_back(&p);
+  }
+  sort_parts(parts, a.order);
+  return parts;
+}
+
+std::vector<const session_state*> sessions_of(const declarative_action& a,
+                                              const object_ref& object) {
+  if (object.session != nullptr) return {object.session};
+  const device_state* on = relieved_device(object);
+  std::vector<const session_state*> sessions;
+  for (const session_state& s : object.now->sessions) {
+    if (kv_bytes_on(s, on) > 0) sessions.push_back(&s);
+  }
+  sort_sessions(sessions, a.order, on);
+  return sessions;
+}
+
+void set_goal(const rule& r, const declarative_action& a, const object_ref& object, proposal& p) {
+  if (a.until == extent::all) return;
+  if (a.until == extent::bytes) {
+    p.goal_bytes = a.until_bytes;
+    return;
+  }
+  const std::optional<double> excess = bytes_until_leave(r, object);
+  if (!excess) {
+    p.goal_bytes = 0;
+    p.notes.push_back("No fresh reading tells how much must go to reach the leave level.");
+    return;
+  }
+  p.goal_bytes = static_cast<std::uint64_t>(std::max(0.0, *excess));
+}
+
+}  // namespace
+
+bool matches_pattern(std::string_view pattern, std::string_view name) {
+  std::size_t p = 0;
+  std::size_t n = 0;
+  std::size_t star = std::string_view::npos;
+  std::size_t resume = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      resume = n;
+    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n])) {
+      ++p;
+      ++n;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      n = ++resume;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+const device_state* relieved_device(const object_ref& object) {
+  if (object.device != nullptr) return object.device;
+  if (object.session != nullptr || object.part != nullptr) return nullptr;
+  return find_cpu(*object.now);
+}
+
+std::uint64_t kv_bytes_on(const session_state& s, const device_state* on) {
+  std::uint64_t sum = 0;
+  for (const kv_residency& r : s.kv) {
+    if (on == nullptr || r.device == on->name) sum += r.bytes;
+  }
+  return sum;
+}
+
+std::uint64_t moving_bytes(const part_state& p) { return p.weight_bytes + p.kv_bytes; }
+
+void sort_parts(std::vector<const part_state*>& parts, ordering order) {
+  std::ranges::stable_sort(parts, {}, [](const part_state* p) { return height(*p); });
+  const auto size = [](const part_state* p) { return moving_bytes(*p); };
+  if (order == ordering::top_down) std::ranges::reverse(parts);
+  if (order == ordering::largest_first) std::ranges::stable_sort(parts, std::greater{}, size);
+  if (order == ordering::smallest_first) std::ranges::stable_sort(parts, {}, size);
+}
+
+void sort_sessions(std::vector<const session_state*>& sessions, ordering order,
+                   const device_state* on) {
+  std::ranges::stable_sort(sessions, {}, &session_state::id);
+  const auto size = [on](const session_state* s) { return kv_bytes_on(*s, on); };
+  if (order == ordering::longest_idle) {
+    std::ranges::stable_sort(sessions, std::greater{}, &session_state::idle_s);
+  }
+  if (order == ordering::largest_first) std::ranges::stable_sort(sessions, std::greater{}, size);
+  if (order == ordering::smallest_first) std::ranges::stable_sort(sessions, {}, size);
+}
+
+std::optional<double> bytes_until_leave(const rule& r, const object_ref& object) {
+  std::optional<double> needed;
+  for (const term& t : r.leave.terms) {
+    const metric_entry& m = metric(t.metric);
+    if (!counts_bytes(r.for_each, m)) continue;
+    const reading now = m.read(object);
+    if (!now.present() || now.stale(object.now->time_ms)) continue;
+    const double bytes = m.bytes_until(object, t.limit);
+    if (!needed) {
+      needed = bytes;
+    } else if (r.leave.how == combination::all_of) {
+      needed = std::max(*needed, bytes);
+    } else {
+      needed = std::min(*needed, bytes);
+    }
+  }
+  return needed;
+}
+
+std::string met_clause(const condition& c, const object_ref& object) {
+  std::string text;
+  for (const term& t : c.terms) {
+    const metric_entry& m = metric(t.metric);
+    const reading r = m.read(object);
+    const bool above = t.compare == comparison::above;
+    if (!r.present() || !(above ? r.value > t.limit : r.value < t.limit)) continue;
+    text += (text.empty() ? "" : " and ") + std::string(m.name) + " is " +
+            format_quantity(r.value, m.measured_in) + " (" + (above ? "above " : "below ") +
+            format_quantity(t.limit, m.measured_in) + ")";
+  }
+  return text;
+}
+
+proposal propose(const rule& r, const declarative_action& a, const object_ref& object) {
+  proposal p;
+  const std::string reason = met_clause(r.enter, object);
+  if (a.action == verb::move) {
+    for (const part_state* part : parts_of(a, object)) {
+      p.wanted.push_back({verb::move, subject_kind::part, part->name, a.to, 0, {}, reason});
+    }
+  } else {
+    const device_state* on = relieved_device(object);
+    const std::string from = on != nullptr && a.action == verb::spill ? on->name : "";
+    for (const session_state* s : sessions_of(a, object)) {
+      p.wanted.push_back(
+          {a.action, subject_kind::session_kv, s->id, a.to, a.keep_tokens, from, reason});
+    }
+  }
+  if (p.wanted.empty()) p.notes.push_back("Nothing here is what this policy takes.");
+  set_goal(r, a, object, p);
+  return p;
+}
+
+}  // namespace terrane::policies

@@ -1,0 +1,174 @@
+#include "policies/rule/lint.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "policies/vocabulary/nearest.hpp"
+#include "policies/vocabulary/quantity.hpp"
+
+namespace terrane::policies {
+namespace {
+
+void error_at(const source_location& where, std::string message, std::vector<diagnostic>& faults) {
+  faults.push_back({severity::error, where, std::move(message)});
+}
+
+std::string quoted(std::string_view name) { return "'" + std::string(name) + "'"; }
+
+std::string limit_text(const term& t) {
+  return std::string(t.compare == comparison::above ? "above " : "below ") +
+         format_quantity(t.limit, metric(t.metric).measured_in);
+}
+
+void lint_metrics(const rule& r, const condition& c, std::vector<diagnostic>& faults) {
+  for (const term& t : c.terms) {
+    const metric_entry& m = metric(t.metric);
+    if (offers(r.for_each, m)) continue;
+    std::string list;
+    for (const metric_entry& known : metrics()) {
+      if (offers(r.for_each, known)) list += (list.empty() ? "" : ", ") + std::string(known.name);
+    }
+    error_at(t.where,
+             quoted(m.name) + " is a metric of a " + std::string(name_of(m.belongs_to)) +
+                 ", and this policy is for each " + std::string(name_of(r.for_each)) +
+                 "; it can use: " + list,
+             faults);
+  }
+}
+
+void lint_band(const rule& r, const term& enter, const term& leave,
+               std::vector<diagnostic>& faults) {
+  const std::string name = quoted(metric(enter.metric).name);
+  if (enter.compare == leave.compare) {
+    error_at(leave.where,
+             "'leave' asks " + name + " " + limit_text(leave) + " and 'enter' " +
+                 limit_text(enter) + "; they must look in opposite directions",
+             faults);
+    return;
+  }
+  const bool crossed =
+      enter.compare == comparison::above ? leave.limit > enter.limit : leave.limit < enter.limit;
+  if (crossed || leave.limit == enter.limit) {
+    error_at(leave.where,
+             "there is no band between 'enter' (" + name + " " + limit_text(enter) +
+                 ") and 'leave' (" + limit_text(leave) + "), so policy " + quoted(r.name) +
+                 " would flap; move one of them",
+             faults);
+  }
+}
+
+void lint_bands(const rule& r, std::vector<diagnostic>& faults) {
+  bool shared = false;
+  for (const term& e : r.enter.terms) {
+    for (const term& l : r.leave.terms) {
+      if (e.metric != l.metric) continue;
+      shared = true;
+      lint_band(r, e, l, faults);
+    }
+  }
+  if (!shared && !r.enter.terms.empty() && !r.leave.terms.empty()) {
+    faults.push_back(
+        {severity::warning, r.leave.where,
+         "'enter' and 'leave' have no metric in common, so nothing here keeps policy " +
+             quoted(r.name) + " from flapping"});
+  }
+}
+
+bool is_kv_verb(verb v) { return v == verb::spill || v == verb::fetch; }
+
+void lint_scope(const rule& r, const declarative_action& a, std::vector<diagnostic>& faults) {
+  if (a.action == verb::move && r.for_each == scope::session) {
+    error_at(r.where, "a policy for each session cannot move parts; 'spill: kv' moves its KV cache",
+             faults);
+  }
+  if (a.action == verb::fetch && r.for_each != scope::session) {
+    error_at(r.where, "'fetch' brings one session's KV home; use for_each: session", faults);
+  }
+  if (a.action == verb::spill && r.for_each == scope::part) {
+    error_at(r.where, "a policy for each part cannot spill KV; moving the part takes its KV along",
+             faults);
+  }
+  const bool idle = a.order == ordering::longest_idle;
+  const bool stacked = a.order == ordering::top_down || a.order == ordering::bottom_up;
+  const bool one_session = r.for_each == scope::session;
+  if ((a.action == verb::move && idle) || (is_kv_verb(a.action) && stacked && !one_session)) {
+    error_at(r.where,
+             "'order: " + std::string(name_of(a.order)) + "' does not order what '" +
+                 std::string(name_of(a.action)) + "' takes",
+             faults);
+  }
+}
+
+void lint_extent(const rule& r, const declarative_action& a, std::vector<diagnostic>& faults) {
+  if (a.until != extent::leave) return;
+  const bool reachable = std::ranges::any_of(
+      r.leave.terms, [&](const term& t) { return counts_bytes(r.for_each, metric(t.metric)); });
+  if (reachable) return;
+  error_at(r.where,
+           "'until: leave' needs a 'leave' whose metric counts bytes, such as vram.used_ratio; "
+           "write 'until: all' or a number of bytes",
+           faults);
+}
+
+void lint_targets(const rule& r, const declarative_action& a, std::vector<diagnostic>& faults) {
+  const std::vector<std::string_view> names = names_of(targets());
+  for (const target_choice& t : a.to) {
+    if (t.kind != target_kind::device || t.device.find(':') != std::string::npos) continue;
+    error_at(r.where,
+             "'to' cannot be " + quoted(t.device) +
+                 "; a device is named by kind and identity, such as vulkan:<uuid>" +
+                 name_hint(t.device, names),
+             faults);
+  }
+}
+
+}  // namespace
+
+std::int64_t longest_held_ms(const condition& c) {
+  std::int64_t longest = c.held_ms;
+  for (const term& t : c.terms) longest = std::max(longest, t.held_ms);
+  return longest;
+}
+
+bool is_plain_name(std::string_view name, std::string_view others) {
+  const auto plain = [&](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           others.find(c) != std::string_view::npos;
+  };
+  return !name.empty() && name.size() <= 64 && std::ranges::all_of(name, plain);
+}
+
+bool counts_bytes(scope judged, const metric_entry& m) {
+  if (m.bytes_until == nullptr) return false;
+  if (m.belongs_to == scope::host) return judged == scope::host || judged == scope::cpu;
+  return offers(judged, m);
+}
+
+void lint_rule(const rule& r, std::vector<diagnostic>& faults) {
+  if (!is_plain_name(r.name, "-_.")) {
+    error_at(r.where,
+             quoted(r.name) + " is no policy name: 1 to 64 letters, digits, '-', '_' and '.'",
+             faults);
+  }
+  lint_metrics(r, r.enter, faults);
+  lint_metrics(r, r.leave, faults);
+  lint_bands(r, faults);
+  if (const auto* action = std::get_if<declarative_action>(&r.action)) {
+    lint_scope(r, *action, faults);
+    lint_extent(r, *action, faults);
+    lint_targets(r, *action, faults);
+  }
+}
+
+void lint_names(const std::vector<rule>& rules, std::vector<diagnostic>& faults) {
+  std::map<std::string_view, const rule*> first;
+  for (const rule& r : rules) {
+    const auto [at, is_new] = first.emplace(r.name, &r);
+    if (is_new) continue;
+    error_at(r.where,
+             "there is a policy " + quoted(r.name) + " already, at " + to_string(at->second->where),
+             faults);
+  }
+}
+
+}  // namespace terrane::policies

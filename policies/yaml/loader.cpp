@@ -1,0 +1,284 @@
+#include "policies/yaml/loader.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "policies/rule/lint.hpp"
+#include "policies/vocabulary/nearest.hpp"
+#include "policies/yaml/map_reader.hpp"
+
+namespace terrane::policies::yaml {
+namespace {
+
+constexpr word<undo_kind> undos[] = {
+    {undo_kind::none, "none", "what was moved stays"},
+    {undo_kind::restore, "restore", "what this policy moved goes home"},
+};
+
+using faults_list = std::vector<diagnostic>;
+
+// What was read of a condition, and whether it says how long it must hold.
+struct read_condition {
+  condition value;
+  bool held_given = false;
+};
+
+std::optional<metric_id> read_metric(map_reader& map) {
+  map.required_key("metric", "what is compared, such as vram.used_ratio");
+  const std::optional<std::string> name = map.text("metric");
+  if (!name) return std::nullopt;
+  if (const metric_entry* m = find_metric(*name)) return m->id;
+  map.fault(map.optional_key("metric")->where,
+            "there is no metric '" + *name + "'" + name_hint(*name, metric_names()));
+  return std::nullopt;
+}
+
+void read_term(map_reader& map, read_condition& into) {
+  term t;
+  t.where = map.where();
+  const std::optional<metric_id> id = read_metric(map);
+  const bool above = map.optional_key("above") != nullptr;
+  const bool below = map.optional_key("below") != nullptr;
+  if (above == below && map.usable()) {
+    map.fault(map.where(), "a condition needs either 'above' or 'below', and not both");
+  }
+  if (const std::optional<std::int64_t> held = map.duration_ms("held")) {
+    t.held_ms = *held;
+    into.held_given = true;
+  }
+  map.finish();
+  if (!id || above == below) return;
+  t.metric = *id;
+  t.compare = above ? comparison::above : comparison::below;
+  const auto limit = map.quantity(above ? "above" : "below", metric(*id).measured_in);
+  if (!limit) return;
+  t.limit = *limit;
+  into.value.terms.push_back(t);
+}
+
+void read_group(map_reader& map, const std::string& key, read_condition& into,
+                faults_list& faults) {
+  const node& list = *map.optional_key(key);
+  into.value.how = key == "all_of" ? combination::all_of : combination::any_of;
+  if (const std::optional<std::int64_t> held = map.duration_ms("held")) {
+    into.value.held_ms = *held;
+    into.held_given = true;
+  }
+  map.finish();
+  if (list.kind != node_kind::list || list.items.empty()) {
+    map.fault(list.where, "'" + key + "' must be a list of conditions");
+    return;
+  }
+  if (list.items.size() > max_terms) {
+    map.fault(list.where, "'" + key + "' has " + std::to_string(list.items.size()) +
+                              " conditions; at most " + std::to_string(max_terms));
+    return;
+  }
+  for (const node& item : list.items) {
+    map_reader term_map(item, "a condition", faults);
+    read_term(term_map, into);
+  }
+}
+
+std::optional<read_condition> read_condition_of(map_reader& policy, std::string_view key,
+                                                std::string_view says, faults_list& faults) {
+  const node* value = policy.required_key(key, says);
+  if (value == nullptr) return std::nullopt;
+  read_condition read;
+  read.value.where = value->where;
+  map_reader map(*value, "'" + std::string(key) + "'", faults);
+  if (value->find("all_of") != nullptr) {
+    read_group(map, "all_of", read, faults);
+  } else if (value->find("any_of") != nullptr) {
+    read_group(map, "any_of", read, faults);
+  } else {
+    read_term(map, read);
+  }
+  return read;
+}
+
+target_choice read_target(const std::string& name) {
+  const std::optional<target_kind> kind = find_word(targets(), name);
+  return kind ? target_choice{*kind, {}} : target_choice{target_kind::device, name};
+}
+
+void read_targets(map_reader& map, declarative_action& action) {
+  const bool needed = action.action != verb::fetch;
+  const node* to = needed ? map.required_key("to", "a device's name, cpu, most_free or coolest")
+                          : map.optional_key("to");
+  if (to == nullptr) return;
+  const std::vector<node> single = {*to};
+  const std::vector<node>& choices = to->kind == node_kind::list ? to->items : single;
+  for (const node& choice : choices) {
+    if (choice.kind == node_kind::scalar) {
+      action.to.push_back(read_target(choice.text));
+    } else {
+      map.fault(choice.where, "'to' must be a target or a list of targets");
+    }
+  }
+  if (choices.empty()) map.fault(to->where, "'to' lists no target");
+}
+
+void read_selection(map_reader& map, declarative_action& action) {
+  const std::optional<std::string> name = map.text(name_of(action.action));
+  if (!name) return;
+  const source_location where = map.optional_key(name_of(action.action))->where;
+  if (action.action != verb::move) {
+    if (*name != "kv") {
+      map.fault(where,
+                "'" + std::string(name_of(action.action)) + "' takes 'kv', not '" + *name + "'");
+    }
+    return;
+  }
+  if (const std::optional<selection> what = find_word(selections(), *name)) {
+    action.what = *what;
+  } else if (name->find_first_of("*?.") != std::string::npos && is_plain_name(*name, "*?._-")) {
+    action.what = selection::pattern;
+    action.pattern = *name;
+  } else {
+    map.fault(where, "'move' cannot be '" + *name + "'; nor is it a pattern such as layer.*.ffn" +
+                         name_hint(*name, names_of(selections())));
+  }
+}
+
+void read_extent(map_reader& map, const rule& r, declarative_action& action) {
+  const bool counts = std::ranges::any_of(
+      r.leave.terms, [&](const term& t) { return counts_bytes(r.for_each, metric(t.metric)); });
+  action.until = counts && action.action != verb::fetch ? extent::leave : extent::all;
+  const std::optional<std::string> written = map.text("until");
+  if (!written) return;
+  if (const std::optional<extent> known = find_word(extents(), *written)) {
+    action.until = *known;
+  } else if (const parsed<double> bytes = parse_quantity(*written, unit::bytes)) {
+    action.until = extent::bytes;
+    action.until_bytes = static_cast<std::uint64_t>(*bytes);
+  } else {
+    map.fault(
+        map.optional_key("until")->where,
+        "'until' must be leave, all or a number of bytes such as 2GiB, not '" + *written + "'");
+  }
+}
+
+std::optional<verb> read_verb(const node& value, map_reader& map) {
+  std::optional<verb> found;
+  for (const verb v : {verb::move, verb::spill, verb::fetch}) {
+    if (value.find(name_of(v)) == nullptr) continue;
+    if (found) {
+      map.fault(value.where, "'do' holds one verb; write a policy for each");
+      return std::nullopt;
+    }
+    found = v;
+  }
+  if (!found) {
+    map.fault(value.where, "'do' needs a verb: move: layers, spill: kv or fetch: kv");
+  }
+  return found;
+}
+
+void read_action(map_reader& policy, rule& r, faults_list& faults) {
+  const node* value = policy.required_key("do", "what is done, such as {move: layers, to: cpu}");
+  if (value == nullptr) return;
+  map_reader map(*value, "'do'", faults);
+  if (!map.usable()) return;
+  const std::optional<verb> action_verb = read_verb(*value, map);
+  if (!action_verb) return;
+  declarative_action action;
+  action.action = *action_verb;
+  read_selection(map, action);
+  const bool kv = *action_verb != verb::move;
+  action.order =
+      map.one_of("order", orderings()).value_or(kv ? ordering::longest_idle : ordering::top_down);
+  read_extent(map, r, action);
+  read_targets(map, action);
+  if (*action_verb == verb::spill) {
+    action.keep_tokens =
+        static_cast<std::uint64_t>(map.integer("keep_tokens", 0, 1'000'000'000).value_or(0));
+  }
+  map.finish();
+  r.action = std::move(action);
+}
+
+void read_limit(map_reader& policy, rule& r, faults_list& faults) {
+  const node* value = policy.optional_key("limit");
+  if (value == nullptr) return;
+  map_reader map(*value, "'limit'", faults);
+  map.required_key("bytes", "how much, such as 4GiB");
+  map.required_key("per", "in what time, such as 10s");
+  r.limit.bytes = static_cast<std::uint64_t>(map.quantity("bytes", unit::bytes).value_or(0));
+  r.limit.per_ms = map.duration_ms("per").value_or(0);
+  map.finish();
+  if (r.limit.bytes == 0 || r.limit.per_ms == 0) {
+    map.fault(value->where, "'limit' needs bytes and a time above zero");
+  }
+}
+
+void read_conditions(map_reader& policy, rule& r, faults_list& faults) {
+  const auto enter =
+      read_condition_of(policy, "enter", "when it begins, with a metric and a limit", faults);
+  const auto leave = read_condition_of(
+      policy, "leave", "when it ends; without a second level a policy flaps", faults);
+  if (enter) r.enter = enter->value;
+  if (leave) r.leave = leave->value;
+  if (leave && !leave->held_given) r.leave.held_ms = leave_held_factor * longest_held_ms(r.enter);
+}
+
+rule read_policy(const node& value, faults_list& faults) {
+  map_reader policy(value, "a policy", faults);
+  rule r;
+  r.where = value.where;
+  const node* name = policy.required_key("name", "how messages call it");
+  r.name = policy.text("name").value_or("");
+  if (name != nullptr && is_boolean_word(*name)) {
+    policy.fault(name->where, "a bare '" + name->text + "' is a boolean in YAML; quote the name");
+  }
+  r.mode = policy.one_of("mode", modes()).value_or(rule_mode::enforce);
+  policy.required_key("for_each", "what it is judged for: gpu, cpu, device, session, part or host");
+  r.for_each = policy.one_of("for_each", scopes()).value_or(scope::gpu);
+  r.priority = static_cast<int>(policy.integer("priority", 0, 100).value_or(r.priority));
+  read_conditions(policy, r, faults);
+  r.cooldown_ms = policy.duration_ms("cooldown").value_or(0);
+  r.min_stay_ms = policy.duration_ms("min_stay").value_or(r.min_stay_ms);
+  read_limit(policy, r, faults);
+  read_action(policy, r, faults);
+  r.undo = policy.one_of("undo", std::span<const word<undo_kind>>(undos)).value_or(undo_kind::none);
+  policy.finish();
+  return r;
+}
+
+bool has_errors(const faults_list& faults, std::size_t since) {
+  return std::any_of(faults.begin() + static_cast<std::ptrdiff_t>(since), faults.end(),
+                     [](const diagnostic& d) { return d.level == severity::error; });
+}
+
+}  // namespace
+
+void load_rules(const std::string& name, std::string_view text, std::vector<rule>& rules,
+                std::vector<diagnostic>& faults) {
+  const result<node> root = parse_document(name, text);
+  if (!root) {
+    faults.push_back(root.error());
+    return;
+  }
+  map_reader file(*root, "a policy file", faults);
+  const node* version = file.required_key("apiVersion", std::string(api_version));
+  if (version != nullptr && version->text != api_version) {
+    file.fault(version->where, "'apiVersion' must be " + std::string(api_version) + ", not '" +
+                                   version->text + "'");
+  }
+  const node* list = file.required_key("policies", "a list of policies");
+  file.finish();
+  if (list == nullptr) return;
+  if (list->kind != node_kind::list) {
+    file.fault(list->where, "'policies' must be a list, not " + std::string(describe(*list)));
+    return;
+  }
+  for (const node& item : list->items) {
+    const std::size_t before = faults.size();
+    rule r = read_policy(item, faults);
+    // Lint on half a rule would report the consequences of faults that are reported already.
+    if (!has_errors(faults, before)) lint_rule(r, faults);
+    if (!has_errors(faults, before)) rules.push_back(std::move(r));
+  }
+}
+
+}  // namespace terrane::policies::yaml
