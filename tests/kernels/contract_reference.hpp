@@ -17,6 +17,7 @@ inline float sanit(float x) { return std::fabs(x) < 0x1p-60f ? 0.0f : x; }
 
 inline float half_to_float(std::uint32_t h) {
   std::uint32_t exponent = (h >> 10) & 31u, fraction = h & 1023u;
+  if (exponent == 31) return number((h & 0x8000u) << 16 | 0x7f800000u | fraction << 13);
   double magnitude = exponent == 0 ? std::ldexp(fraction, -24)
                                    : std::ldexp(1024.0 + fraction, static_cast<int>(exponent) - 25);
   return static_cast<float>((h & 0x8000u) != 0 ? -magnitude : magnitude);
