@@ -1,0 +1,192 @@
+#include "engine/device/vulkan/arena_pool.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+namespace terrane::engine::vulkan {
+
+namespace {
+
+constexpr std::uint64_t piece_alignment = 256;
+constexpr std::uint64_t arena_granule = 64u << 10;
+constexpr std::uint64_t shared_arena_bytes = 16u << 20;
+constexpr std::uint64_t largest_piece = 1u << 20;  // more gets an arena of its own
+
+std::uint64_t round_up(std::uint64_t bytes, std::uint64_t to) { return (bytes + to - 1) / to * to; }
+
+}  // namespace
+
+result<std::unique_ptr<arena>> arena::create(logical_device& device, std::uint64_t bytes,
+                                             std::uint32_t memory_type, bool mapped) {
+  if (result<void> whole = device.fault(); !whole) return tl::unexpected(whole.error());
+  const physical_device& p = device.physical();
+  if (bytes > p.largest_allocation)
+    return fail(error_code::no_room,
+                "the driver allocates at most " + std::to_string(p.largest_allocation) +
+                    " bytes at once; " + std::to_string(bytes) + " were asked for",
+                p.info.name);
+  std::unique_ptr<arena> made(new arena(device));
+  result<void> filled = made->fill(bytes, memory_type, mapped);
+  if (!filled) {
+    error e = filled.error();
+    e.message += " (for " + std::to_string(bytes) + " bytes)";
+    return tl::unexpected(e);
+  }
+  return made;
+}
+
+result<void> arena::fill(std::uint64_t bytes, std::uint32_t memory_type, bool mapped) {
+  const device_functions& vk = device_.functions();
+  const physical_device& p = device_.physical();
+  const std::uint32_t families[] = {p.step_family, p.copy_family};
+  const bool two = families[0] != families[1];
+  VkBufferCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO;
+  info.size = bytes + piece_alignment;  // some drivers align buffers by less
+  info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT |
+               VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+  info.sharingMode = two ? VK_SHARING_MODE_CONCURRENT : VK_SHARING_MODE_EXCLUSIVE;
+  info.queueFamilyIndexCount = two ? 2 : 0;
+  info.pQueueFamilyIndices = families;
+  VkDevice d = device_.handle();
+  if (auto ok = device_.check(vk.vkCreateBuffer(d, &info, nullptr, &buffer_), "vkCreateBuffer");
+      !ok)
+    return ok;
+  VkMemoryRequirements needs{};
+  vk.vkGetBufferMemoryRequirements(d, buffer_, &needs);
+
+  VkMemoryAllocateFlagsInfo flags{};
+  flags.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO;
+  flags.flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT;
+  VkMemoryAllocateInfo request{};
+  request.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO;
+  request.pNext = &flags;
+  request.allocationSize = needs.size;
+  request.memoryTypeIndex = memory_type;
+  if (auto ok =
+          device_.check(vk.vkAllocateMemory(d, &request, nullptr, &memory_), "vkAllocateMemory");
+      !ok)
+    return ok;
+  if (auto ok = device_.check(vk.vkBindBufferMemory(d, buffer_, memory_, 0), "vkBindBufferMemory");
+      !ok)
+    return ok;
+  if (mapped) {
+    void* host = nullptr;
+    if (auto ok =
+            device_.check(vk.vkMapMemory(d, memory_, 0, VK_WHOLE_SIZE, 0, &host), "vkMapMemory");
+        !ok)
+      return ok;
+    host_ = static_cast<std::byte*>(host);
+  }
+  VkBufferDeviceAddressInfo which{};
+  which.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO;
+  which.buffer = buffer_;
+  std::uint64_t start = vk.vkGetBufferDeviceAddress(d, &which);
+  address_ = round_up(start, piece_alignment);
+  offset_ = address_ - start;
+  bytes_ = bytes;
+  if (host_ != nullptr) host_ += offset_;
+  return {};
+}
+
+arena::~arena() {
+  const device_functions& vk = device_.functions();
+  vk.vkDestroyBuffer(device_.handle(), buffer_, nullptr);
+  vk.vkFreeMemory(device_.handle(), memory_, nullptr);
+}
+
+// Bytes of an arena; goes back to the pool, which outlives it.
+class arena_pool::piece : public device_memory {
+ public:
+  piece(arena_pool& pool, std::uint64_t address, std::uint64_t bytes, std::byte* host)
+      : device_memory(address, bytes, host), pool_(pool) {}
+  ~piece() override { pool_.give_back(address(), bytes()); }
+
+ private:
+  arena_pool& pool_;
+};
+
+arena_pool::~arena_pool() { assert(arenas_.empty() && "a device outlives its memory"); }
+
+result<std::unique_ptr<device_memory>> arena_pool::allocate(std::uint64_t bytes) {
+  bytes = round_up(std::max<std::uint64_t>(bytes, 1), piece_alignment);
+  std::lock_guard lock(access_);
+  if (bytes > largest_piece) return own_arena(bytes);
+  for (auto& [address, a] : arenas_)
+    if (std::unique_ptr<device_memory> found = cut(a, bytes)) return found;
+  const physical_device& p = device_.physical();
+  auto made = arena::create(device_, shared_arena_bytes, p.memory_type, p.mapped);
+  if (!made) {
+    // Where a whole arena finds no room, the piece alone may.
+    if (made.error().code == error_code::no_room) return own_arena(bytes);
+    return tl::unexpected(made.error());
+  }
+  std::uint64_t address = (*made)->address();
+  shared_arena& a = arenas_[address];
+  a.memory = std::move(*made);
+  a.free.emplace(0, shared_arena_bytes);
+  return cut(a, bytes);
+}
+
+result<std::unique_ptr<device_memory>> arena_pool::own_arena(std::uint64_t bytes) {
+  const physical_device& p = device_.physical();
+  std::uint64_t whole = bytes > largest_piece ? round_up(bytes, arena_granule) : bytes;
+  // The last part of the rounding is not worth a refusal.
+  if (whole > p.largest_allocation) whole = bytes;
+  auto made = arena::create(device_, whole, p.memory_type, p.mapped);
+  if (!made) return tl::unexpected(made.error());
+  arena& memory = **made;
+  shared_arena& a = arenas_[memory.address()];
+  a.memory = std::move(*made);
+  return std::make_unique<piece>(*this, memory.address(), whole, memory.host());
+}
+
+// The first gap that is large enough; null if none is.
+std::unique_ptr<device_memory> arena_pool::cut(shared_arena& a, std::uint64_t bytes) {
+  for (auto gap = a.free.begin(); gap != a.free.end(); ++gap) {
+    auto [offset, size] = *gap;
+    if (size < bytes) continue;
+    a.free.erase(gap);
+    if (size > bytes) a.free.emplace(offset + bytes, size - bytes);
+    std::byte* host = a.memory->host();
+    return std::make_unique<piece>(*this, a.memory->address() + offset, bytes,
+                                   host == nullptr ? nullptr : host + offset);
+  }
+  return nullptr;
+}
+
+void arena_pool::give_back(std::uint64_t address, std::uint64_t bytes) {
+  std::lock_guard lock(access_);
+  auto at = std::prev(arenas_.upper_bound(address));
+  shared_arena& a = at->second;
+  std::uint64_t offset = address - at->first;
+  auto after = a.free.lower_bound(offset);
+  if (after != a.free.end() && after->first == offset + bytes) {
+    bytes += after->second;
+    after = a.free.erase(after);
+  }
+  if (after != a.free.begin()) {
+    auto before = std::prev(after);
+    if (before->first + before->second == offset) {
+      offset = before->first;
+      bytes += before->second;
+      a.free.erase(before);
+    }
+  }
+  a.free.emplace(offset, bytes);
+  if (bytes == a.memory->bytes()) arenas_.erase(at);
+}
+
+arena_pool::place arena_pool::find(std::uint64_t address) const {
+  std::lock_guard lock(access_);
+  auto at = std::prev(arenas_.upper_bound(address));
+  const arena& a = *at->second.memory;
+  return {a.buffer(), a.offset() + address - at->first};
+}
+
+std::size_t arena_pool::arenas() const {
+  std::lock_guard lock(access_);
+  return arenas_.size();
+}
+
+}  // namespace terrane::engine::vulkan

@@ -1,0 +1,129 @@
+#include "engine/device/vulkan/copier.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace terrane::engine::vulkan {
+
+namespace {
+
+constexpr std::uint64_t half_bytes = 4u << 20;
+
+}  // namespace
+
+copier::~copier() {
+  for (half& h : halves_) (void)device_.copies().wait(h.number);
+  if (commands_ != VK_NULL_HANDLE)
+    device_.functions().vkDestroyCommandPool(device_.handle(), commands_, nullptr);
+}
+
+// Staging is made by the first copy: a device whose memory is mapped never needs it.
+result<void> copier::prepare() {
+  if (staging_ != nullptr) return {};
+  const device_functions& vk = device_.functions();
+  VkCommandPoolCreateInfo pool{};
+  pool.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
+  pool.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
+  pool.queueFamilyIndex = device_.physical().copy_family;
+  if (commands_ == VK_NULL_HANDLE)
+    if (auto ok =
+            device_.check(vk.vkCreateCommandPool(device_.handle(), &pool, nullptr, &commands_),
+                          "vkCreateCommandPool");
+        !ok)
+      return ok;
+  for (half& h : halves_) {
+    if (h.commands != VK_NULL_HANDLE) continue;
+    VkCommandBufferAllocateInfo info{};
+    info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
+    info.commandPool = commands_;
+    info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
+    info.commandBufferCount = 1;
+    if (auto ok = device_.check(vk.vkAllocateCommandBuffers(device_.handle(), &info, &h.commands),
+                                "vkAllocateCommandBuffers");
+        !ok)
+      return ok;
+  }
+  auto staging = arena::create(device_, 2 * half_bytes, device_.physical().staging_type, true);
+  if (!staging) return tl::unexpected(staging.error());
+  staging_ = std::move(*staging);
+  return {};
+}
+
+std::uint64_t copier::offset_of(const half& h) const { return &h == &halves_[0] ? 0 : half_bytes; }
+
+result<void> copier::copy(half& h, std::uint64_t address, std::uint64_t bytes, bool to_device) {
+  const device_functions& vk = device_.functions();
+  VkCommandBufferBeginInfo begin{};
+  begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
+  begin.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
+  if (auto ok = device_.check(vk.vkBeginCommandBuffer(h.commands, &begin), "vkBeginCommandBuffer");
+      !ok)
+    return ok;
+  arena_pool::place place = pool_.find(address);
+  VkBuffer staging = staging_->buffer();
+  std::uint64_t staged = staging_->offset() + offset_of(h);
+  VkBufferCopy range{to_device ? staged : place.offset, to_device ? place.offset : staged, bytes};
+  vk.vkCmdCopyBuffer(h.commands, to_device ? staging : place.buffer,
+                     to_device ? place.buffer : staging, 1, &range);
+  // Complete on return means: seen by the host, and by any later work on any queue.
+  VkMemoryBarrier seen{};
+  seen.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
+  seen.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
+  seen.dstAccessMask = VK_ACCESS_HOST_READ_BIT | VK_ACCESS_MEMORY_READ_BIT;
+  vk.vkCmdPipelineBarrier(h.commands, VK_PIPELINE_STAGE_TRANSFER_BIT,
+                          VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, 0, 1,
+                          &seen, 0, nullptr, 0, nullptr);
+  if (auto ok = device_.check(vk.vkEndCommandBuffer(h.commands), "vkEndCommandBuffer"); !ok)
+    return ok;
+  result<std::uint64_t> number = device_.copies().submit(h.commands);
+  if (!number) return tl::unexpected(number.error());
+  h.number = *number;
+  return {};
+}
+
+result<void> copier::finish(half& h) {
+  result<void> ended = device_.copies().wait(h.number);
+  std::span<std::byte> into = std::exchange(h.into, {});
+  if (ended && !into.empty())
+    std::memcpy(into.data(), staging_->host() + offset_of(h), into.size());
+  return ended;
+}
+
+result<void> copier::write(std::uint64_t address, std::span<const std::byte> from) {
+  std::lock_guard lock(access_);
+  if (auto ok = prepare(); !ok) return ok;
+  for (std::size_t turn = 0; !from.empty(); turn++) {
+    half& h = halves_[turn % 2];
+    if (auto ok = finish(h); !ok) return ok;
+    std::size_t bytes = std::min<std::size_t>(from.size(), half_bytes);
+    std::memcpy(staging_->host() + offset_of(h), from.data(), bytes);
+    if (auto ok = copy(h, address, bytes, true); !ok) return ok;
+    address += bytes;
+    from = from.subspan(bytes);
+  }
+  for (half& h : halves_)
+    if (auto ok = finish(h); !ok) return ok;
+  return {};
+}
+
+result<void> copier::read(std::uint64_t address, std::span<std::byte> to) {
+  std::lock_guard lock(access_);
+  if (auto ok = prepare(); !ok) return ok;
+  result<void> outcome;
+  for (std::size_t turn = 0; !to.empty() && outcome; turn++) {
+    half& h = halves_[turn % 2];
+    if (outcome = finish(h); !outcome) break;
+    std::size_t bytes = std::min<std::size_t>(to.size(), half_bytes);
+    if (outcome = copy(h, address, bytes, false); !outcome) break;
+    h.into = to.first(bytes);
+    address += bytes;
+    to = to.subspan(bytes);
+  }
+  // Also after a failure: nothing may be brought into the caller's memory later.
+  for (half& h : halves_)
+    if (result<void> ended = finish(h); !ended && outcome) outcome = ended;
+  return outcome;
+}
+
+}  // namespace terrane::engine::vulkan

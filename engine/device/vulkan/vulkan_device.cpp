@@ -1,0 +1,240 @@
+#include "engine/device/vulkan/vulkan_device.hpp"
+
+#include <cstring>
+
+#include "engine/device/vulkan/copier.hpp"
+#include "engine/device/vulkan/pipeline_store.hpp"
+
+namespace terrane::engine {
+
+namespace vulkan {
+namespace {
+
+// A command buffer that may be submitted again before its last run has ended.
+class recorded_list : public command_list {
+ public:
+  recorded_list(logical_device& device, VkCommandPool pool) : device_(device), pool_(pool) {}
+  ~recorded_list() override {
+    (void)device_.steps().wait(last_run);
+    if (commands != VK_NULL_HANDLE)
+      device_.functions().vkFreeCommandBuffers(device_.handle(), pool_, 1, &commands);
+  }
+  VkCommandBuffer commands = VK_NULL_HANDLE;
+  std::uint64_t last_run = 0;
+
+ private:
+  logical_device& device_;
+  VkCommandPool pool_;
+};
+
+class gpu : public device {
+ public:
+  static result<std::unique_ptr<device>> open(std::shared_ptr<instance> i, const physical_device& p,
+                                              const vulkan_options& options);
+  ~gpu() override;
+
+  result<const device_kernel*> compile(const kernels::program& p) override;
+  result<std::unique_ptr<command_list>> record(std::span<const dispatch> phases) override;
+  result<void> submit(command_list& list) override;
+  result<void> wait() override { return device_->steps().wait(device_->steps().last()); }
+  result<void> write(device_memory& to, std::size_t offset,
+                     std::span<const std::byte> from) override;
+  result<void> read(const device_memory& from, std::size_t offset,
+                    std::span<std::byte> to) override;
+  std::uint64_t driver_used_bytes() const override {
+    return used_by_everybody(device_->owner(), device_->physical());
+  }
+
+ protected:
+  result<std::unique_ptr<device_memory>> allocate_memory(std::size_t bytes) override {
+    return pool_.allocate(bytes);
+  }
+
+ private:
+  explicit gpu(std::unique_ptr<logical_device> opened)
+      : device(opened->physical().info),
+        device_(std::move(opened)),
+        pool_(*device_),
+        copier_(*device_, pool_) {}
+  result<void> prepare(const vulkan_options& options);
+  result<void> check_phases(std::span<const dispatch> phases) const;
+  result<void> check_range(const device_memory& m, std::size_t offset, std::size_t bytes) const;
+  void record_phases(VkCommandBuffer commands, std::span<const dispatch> phases) const;
+
+  std::unique_ptr<logical_device> device_;
+  arena_pool pool_;
+  copier copier_;
+  std::unique_ptr<pipeline_store> pipelines_;
+  VkCommandPool lists_ = VK_NULL_HANDLE;  // used by the step loop's thread alone
+};
+
+result<std::unique_ptr<device>> gpu::open(std::shared_ptr<instance> i, const physical_device& p,
+                                          const vulkan_options& options) {
+  auto opened = logical_device::open(std::move(i), p);
+  if (!opened) return tl::unexpected(opened.error());
+  std::unique_ptr<gpu> made(new gpu(std::move(*opened)));
+  if (auto ok = made->prepare(options); !ok) return tl::unexpected(ok.error());
+  return made;
+}
+
+result<void> gpu::prepare(const vulkan_options& options) {
+  auto pipelines = pipeline_store::open(*device_, options.cache_folder);
+  if (!pipelines) return tl::unexpected(pipelines.error());
+  pipelines_ = std::move(*pipelines);
+  VkCommandPoolCreateInfo pool{};
+  pool.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
+  pool.queueFamilyIndex = device_->physical().step_family;
+  return device_->check(
+      device_->functions().vkCreateCommandPool(device_->handle(), &pool, nullptr, &lists_),
+      "vkCreateCommandPool");
+}
+
+gpu::~gpu() {
+  device_->functions().vkDeviceWaitIdle(device_->handle());
+  if (lists_ != VK_NULL_HANDLE)
+    device_->functions().vkDestroyCommandPool(device_->handle(), lists_, nullptr);
+}
+
+result<const device_kernel*> gpu::compile(const kernels::program& p) { return pipelines_->get(p); }
+
+result<void> gpu::check_phases(std::span<const dispatch> phases) const {
+  const auto& most = device_->physical().limits.maxComputeWorkGroupCount;
+  for (const dispatch& d : phases)
+    if (d.groups_x > most[0] || d.groups_y > most[1])
+      return fail(error_code::unsupported,
+                  "a grid of " + std::to_string(d.groups_x) + " by " + std::to_string(d.groups_y) +
+                      " workgroups is larger than the device's " + std::to_string(most[0]) +
+                      " by " + std::to_string(most[1]),
+                  info().name);
+  return {};
+}
+
+result<std::unique_ptr<command_list>> gpu::record(std::span<const dispatch> phases) {
+  if (auto whole = device_->fault(); !whole) return tl::unexpected(whole.error());
+  if (auto fits = check_phases(phases); !fits) return tl::unexpected(fits.error());
+  const device_functions& vk = device_->functions();
+  auto list = std::make_unique<recorded_list>(*device_, lists_);
+  VkCommandBufferAllocateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
+  info.commandPool = lists_;
+  info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
+  info.commandBufferCount = 1;
+  if (auto ok =
+          device_->check(vk.vkAllocateCommandBuffers(device_->handle(), &info, &list->commands),
+                         "vkAllocateCommandBuffers");
+      !ok)
+    return tl::unexpected(ok.error());
+  VkCommandBufferBeginInfo begin{};
+  begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
+  begin.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT;
+  if (auto ok =
+          device_->check(vk.vkBeginCommandBuffer(list->commands, &begin), "vkBeginCommandBuffer");
+      !ok)
+    return tl::unexpected(ok.error());
+  record_phases(list->commands, phases);
+  if (auto ok = device_->check(vk.vkEndCommandBuffer(list->commands), "vkEndCommandBuffer"); !ok)
+    return tl::unexpected(ok.error());
+  list->launches = static_cast<std::uint32_t>(phases.size());
+  return list;
+}
+
+// A barrier before each phase orders it after the one before, and the first after the last list;
+// one at the end shows the results to copies and to the host.
+void gpu::record_phases(VkCommandBuffer commands, std::span<const dispatch> phases) const {
+  const device_functions& vk = device_->functions();
+  auto order = [&](VkPipelineStageFlags after, VkAccessFlags written, VkPipelineStageFlags before,
+                   VkAccessFlags used) {
+    VkMemoryBarrier barrier{};
+    barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
+    barrier.srcAccessMask = written;
+    barrier.dstAccessMask = used;
+    vk.vkCmdPipelineBarrier(commands, after, before, 0, 1, &barrier, 0, nullptr, 0, nullptr);
+  };
+  constexpr VkPipelineStageFlags compute = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
+  constexpr VkPipelineStageFlags transfer = VK_PIPELINE_STAGE_TRANSFER_BIT;
+  constexpr VkAccessFlags both = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
+  const pipeline* bound = nullptr;
+  for (const dispatch& d : phases) {
+    if (bound == nullptr)
+      order(compute | transfer, VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT, compute,
+            both);
+    else
+      order(compute, VK_ACCESS_SHADER_WRITE_BIT, compute, both);
+    auto* kernel = static_cast<const pipeline*>(d.kernel);
+    if (kernel != bound)
+      vk.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, kernel->handle());
+    bound = kernel;
+    vk.vkCmdPushConstants(commands, pipelines_->layout(), VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                          sizeof d.arguments, d.arguments.data());
+    vk.vkCmdDispatch(commands, d.groups_x, d.groups_y, 1);
+  }
+  order(compute, VK_ACCESS_SHADER_WRITE_BIT, VK_PIPELINE_STAGE_HOST_BIT | transfer,
+        VK_ACCESS_HOST_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
+}
+
+result<void> gpu::submit(command_list& list) {
+  auto& recorded = static_cast<recorded_list&>(list);
+  result<std::uint64_t> number = device_->steps().submit(recorded.commands);
+  if (!number) return tl::unexpected(number.error());
+  recorded.last_run = *number;
+  count_launches(list.launches);
+  return {};
+}
+
+result<void> gpu::check_range(const device_memory& m, std::size_t offset, std::size_t bytes) const {
+  if (auto whole = device_->fault(); !whole) return whole;
+  if (offset > m.bytes() || bytes > m.bytes() - offset)
+    return fail(error_code::invalid_input,
+                "a copy of " + std::to_string(bytes) + " bytes at " + std::to_string(offset) +
+                    " leaves a piece of " + std::to_string(m.bytes()),
+                info().name);
+  return {};
+}
+
+result<void> gpu::write(device_memory& to, std::size_t offset, std::span<const std::byte> from) {
+  if (auto ok = check_range(to, offset, from.size()); !ok || from.empty()) return ok;
+  if (to.host() == nullptr) return copier_.write(to.address() + offset, from);
+  std::memcpy(to.host() + offset, from.data(), from.size());
+  return {};
+}
+
+// Mapped memory that is not cached is slow to read a word at a time; the device copies it quicker.
+result<void> gpu::read(const device_memory& from, std::size_t offset, std::span<std::byte> to) {
+  if (auto ok = check_range(from, offset, to.size()); !ok || to.empty()) return ok;
+  if (from.host() == nullptr || !device_->physical().quick_to_read)
+    return copier_.read(from.address() + offset, to);
+  std::memcpy(to.data(), from.host() + offset, to.size());
+  return {};
+}
+
+}  // namespace
+}  // namespace vulkan
+
+result<std::vector<vulkan_candidate>> list_vulkan_devices(const vulkan_options& options) {
+  auto i = vulkan::instance::create(options.validation);
+  if (!i) return tl::unexpected(i.error());
+  std::vector<vulkan_candidate> found;
+  for (const vulkan::physical_device& p : vulkan::survey(**i)) found.push_back({p.info, p.refused});
+  return found;
+}
+
+result<std::unique_ptr<device>> open_vulkan_device(const std::string& name,
+                                                   const vulkan_options& options) {
+  auto i = vulkan::instance::create(options.validation);
+  if (!i) return tl::unexpected(i.error());
+  std::string refused, others;
+  for (const vulkan::physical_device& p : vulkan::survey(**i)) {
+    others += (others.empty() ? "" : ", ") + p.info.name;
+    if (p.info.name != name) continue;
+    if (p.refused.empty()) return vulkan::gpu::open(*i, p, options);
+    refused = p.refused;
+  }
+  if (!refused.empty())
+    return fail(error_code::unsupported, "the device cannot be used: " + refused, name);
+  return fail(error_code::not_found,
+              "no Vulkan driver offers this device; there is " +
+                  (others.empty() ? std::string("none") : others),
+              name);
+}
+
+}  // namespace terrane::engine
