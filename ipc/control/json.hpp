@@ -83,7 +83,11 @@ bool object_from_json(const boost::json::object& from, T& into) {
 template <class T>
 bool value_from_json(const boost::json::value& from, T& into) {
   if constexpr (std::is_enum_v<T>) {
-    return from.is_string() && boost::describe::enum_from_string(from.get_string().c_str(), into);
+    if (!from.is_string()) {
+      return false;
+    }
+    const std::string name(from.get_string());  // up to a NUL in it, it could look known
+    return name.find(char{}) == name.npos && boost::describe::enum_from_string(name.c_str(), into);
   } else if constexpr (is_vector<T>::value) {
     if (!from.is_array()) {
       return false;
