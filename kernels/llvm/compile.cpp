@@ -1,10 +1,12 @@
 #include "kernels/llvm/compile.hpp"
 
+#include <llvm/ADT/StringExtras.h>
 #include <llvm/Config/llvm-config.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/Passes/PassBuilder.h>
 #include <llvm/Support/raw_ostream.h>
+#include <llvm/Support/xxhash.h>
 
 #include "kernels/llvm/cpu_lowering.hpp"
 #include "kernels/llvm/target.hpp"
@@ -83,7 +85,8 @@ result<std::string> assembly(const program& p, const std::string& triple, const 
 
 std::string host_identity() {
   code_target t = host_target();
-  return "llvm-" LLVM_VERSION_STRING " " + t.triple + " " + t.tune_cpu + " " + t.features;
+  std::string features = llvm::utohexstr(llvm::xxh3_64bits(llvm::StringRef(t.features)), true);
+  return "LLVM " LLVM_VERSION_STRING ", " + t.triple + ", " + t.tune_cpu + ", features " + features;
 }
 
 result<std::vector<std::byte>> host_object(const program& p, const std::string& symbol) {

@@ -1,0 +1,169 @@
+#include "engine/device/cpu/cpu_device.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <thread>
+
+#include <sched.h>
+
+#include "engine/device/cpu/host_memory.hpp"
+#include "engine/device/cpu/worker_pool.hpp"
+#include "kernels/cache/code_cache.hpp"
+#include "kernels/llvm/host_compiler.hpp"
+
+namespace terrane::engine {
+
+namespace {
+
+// Shared memory of a workgroup; more than any GPU gives, so no kernel asks for more.
+constexpr std::size_t shared_bytes = std::size_t{256} << 10;
+
+struct cpu_kernel : device_kernel {
+  kernels::group_function run = nullptr;
+};
+
+struct cpu_command_list : command_list {
+  std::vector<cpu_phase> phases;
+};
+
+// Cores that this process may use (a container or a service may have few of them).
+unsigned usable_cores() {
+  cpu_set_t set;
+  if (::sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
+    return static_cast<unsigned>(CPU_COUNT(&set));
+  return std::max(1u, std::thread::hardware_concurrency());
+}
+
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("model name"))
+      if (std::size_t colon = line.find(": "); colon != std::string::npos)
+        return line.substr(colon + 2);
+  return "this host's processor";
+}
+
+class cpu_device : public device {
+ public:
+  cpu_device(device_info info, std::unique_ptr<kernels::code_cache> cache,
+             std::unique_ptr<kernels::host_compiler> compiler, std::unique_ptr<worker_pool> pool)
+      : device(std::move(info)),
+        cache_(std::move(cache)),
+        compiler_(std::move(compiler)),
+        pool_(std::move(pool)) {}
+
+  result<const device_kernel*> compile(const kernels::program& p) override;
+  result<std::unique_ptr<command_list>> record(std::span<const dispatch> phases) override;
+  result<void> submit(command_list& list) override;
+  result<void> wait() override;
+  result<void> write(device_memory& to, std::size_t offset,
+                     std::span<const std::byte> from) override;
+  result<void> read(const device_memory& from, std::size_t offset,
+                    std::span<std::byte> to) override;
+  std::uint64_t driver_used_bytes() const override { return host_memory_used_bytes(); }
+
+ private:
+  result<std::unique_ptr<device_memory>> allocate_memory(std::size_t bytes) override {
+    return allocate_host_memory(bytes);
+  }
+
+  std::unique_ptr<kernels::code_cache> cache_;
+  std::unique_ptr<kernels::host_compiler> compiler_;
+  std::unique_ptr<worker_pool> pool_;
+  std::mutex mutex_;
+  std::map<kernels::group_function, std::unique_ptr<cpu_kernel>> kernels_;
+};
+
+result<const device_kernel*> cpu_device::compile(const kernels::program& p) {
+  if (std::size_t wanted = std::size_t{p.shared_words} * 4; wanted > shared_bytes)
+    return fail(error_code::unsupported,
+                "kernel program '" + p.name + "' wants " + std::to_string(wanted) +
+                    " bytes of shared memory; a workgroup has " + std::to_string(shared_bytes),
+                info_.name);
+  auto run = compiler_->compile(p);
+  if (!run) return tl::unexpected(run.error());
+  std::lock_guard lock(mutex_);
+  std::unique_ptr<cpu_kernel>& kernel = kernels_[*run];
+  if (kernel == nullptr) {
+    kernel = std::make_unique<cpu_kernel>();
+    kernel->run = *run;
+  }
+  return kernel.get();
+}
+
+result<std::unique_ptr<command_list>> cpu_device::record(std::span<const dispatch> phases) {
+  auto list = std::make_unique<cpu_command_list>();
+  list->phases.reserve(phases.size());
+  for (const dispatch& d : phases) {
+    if (std::uint64_t{d.groups_x} * d.groups_y > UINT32_MAX)
+      return fail(error_code::unsupported,
+                  "a phase of " + std::to_string(d.groups_x) + " by " + std::to_string(d.groups_y) +
+                      " workgroups; at most 4294967295 are possible",
+                  info_.name);
+    const auto& kernel = static_cast<const cpu_kernel&>(*d.kernel);
+    list->phases.push_back({kernel.run, d.groups_x, d.groups_y, d.arguments});
+  }
+  list->launches = static_cast<std::uint32_t>(phases.size());
+  return list;
+}
+
+result<void> cpu_device::submit(command_list& list) {
+  pool_->submit(static_cast<cpu_command_list&>(list).phases);
+  count_launches(list.launches);
+  return {};
+}
+
+result<void> cpu_device::wait() {
+  pool_->wait();
+  return {};
+}
+
+tl::unexpected<error> outside(const char* what, std::size_t offset, std::size_t bytes,
+                              std::size_t size) {
+  return fail(error_code::invalid_input,
+              std::string("a ") + what + " of " + std::to_string(bytes) + " bytes at " +
+                  std::to_string(offset) + " leaves memory of " + std::to_string(size) + " bytes",
+              "cpu");
+}
+
+result<void> cpu_device::write(device_memory& to, std::size_t offset,
+                               std::span<const std::byte> from) {
+  if (offset > to.bytes() || from.size() > to.bytes() - offset)
+    return outside("write", offset, from.size(), to.bytes());
+  if (!from.empty()) std::memcpy(to.host() + offset, from.data(), from.size());
+  return {};
+}
+
+result<void> cpu_device::read(const device_memory& from, std::size_t offset,
+                              std::span<std::byte> to) {
+  if (offset > from.bytes() || to.size() > from.bytes() - offset)
+    return outside("read", offset, to.size(), from.bytes());
+  if (!to.empty()) std::memcpy(to.data(), from.host() + offset, to.size());
+  return {};
+}
+
+}  // namespace
+
+result<std::unique_ptr<device>> make_cpu_device(const cpu_device_options& options) {
+  auto cache = std::make_unique<kernels::code_cache>(options.cache_folder);
+  auto compiler = kernels::host_compiler::make(cache.get());
+  if (!compiler) return tl::unexpected(compiler.error());
+  unsigned threads = options.threads != 0 ? options.threads : usable_cores();
+  auto pool = worker_pool::start(threads, shared_bytes);
+  if (!pool) return tl::unexpected(pool.error());
+  device_info info;
+  info.name = "cpu";
+  info.kind = device_kind::cpu;
+  info.description = processor_name() + ", " + std::to_string(threads) + " threads";
+  info.driver = (*compiler)->identity();
+  info.memory_bytes = host_memory_bytes();
+  info.host_memory = true;
+  auto made = std::make_unique<cpu_device>(std::move(info), std::move(cache), std::move(*compiler),
+                                           std::move(*pool));
+  made->set_budget_bytes(options.budget_bytes);
+  return made;
+}
+
+}  // namespace terrane::engine

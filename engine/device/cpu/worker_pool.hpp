@@ -1,0 +1,76 @@
+// Threads that run the workgroups of phases, one phase after another.
+//
+// A coordinator thread, itself a worker, takes submitted lists in order. It opens a phase by
+// setting a ticket (phase number and groups left) from which all workers take shrinking runs of
+// groups; it goes on when every group has been run, whether or not all workers took part. Workers
+// without work spin for a while, then sleep until the next list or phase. A phase of few groups is
+// run by the coordinator alone.
+//
+// submit() and wait() are for one thread at a time and allocate nothing.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "engine/device/device.hpp"
+#include "kernels/llvm/host_compiler.hpp"
+
+namespace terrane::engine {
+
+// A phase ready to run.
+struct cpu_phase {
+  kernels::group_function run = nullptr;
+  std::uint32_t groups_x = 0, groups_y = 0;
+  std::array<std::uint64_t, kernels::max_arguments> arguments{};
+};
+
+class worker_pool {
+ public:
+  // `shared_bytes`: the most shared memory that a kernel may use.
+  static result<std::unique_ptr<worker_pool>> start(unsigned threads, std::size_t shared_bytes);
+  ~worker_pool();  // after the lists submitted so far
+  worker_pool(const worker_pool&) = delete;
+  worker_pool& operator=(const worker_pool&) = delete;
+
+  unsigned threads() const { return threads_; }
+  // The phases must stay as they are until wait() returns. Waits if too many lists are queued.
+  void submit(std::span<const cpu_phase> phases);
+  void wait();
+
+ private:
+  static constexpr std::uint32_t queue_length = 64;
+  static constexpr std::size_t line_bytes = 64;  // apart from what other threads write
+
+  worker_pool(unsigned threads, std::size_t shared_bytes);
+  void coordinate();
+  void work(unsigned worker);
+  void run_phase(const cpu_phase& phase, std::byte* shared);
+  bool take_and_run(std::byte* shared);
+  void wake_workers();
+
+  const unsigned threads_;
+  const std::size_t shared_bytes_;
+
+  std::array<std::span<const cpu_phase>, queue_length> queue_;
+  alignas(line_bytes) std::atomic<std::uint32_t> submitted_{0};  // lists, counted since the start
+  std::atomic<bool> stopping_{false};
+  alignas(line_bytes) std::atomic<std::uint32_t> finished_{0};
+
+  alignas(line_bytes) std::atomic<std::uint64_t> ticket_{0};  // phase number << 32 | groups left
+  const cpu_phase* phase_ = nullptr;                          // of the ticket's number
+  alignas(line_bytes) std::atomic<std::uint32_t> groups_done_{0};
+  alignas(line_bytes) std::atomic<std::uint32_t> wake_count_{0};  // changes to wake sleepers
+  std::atomic<std::uint32_t> sleepers_{0};
+
+  struct free_memory {
+    void operator()(std::byte* p) const;
+  };
+  std::vector<std::unique_ptr<std::byte, free_memory>> shared_;  // by worker
+  std::vector<std::thread> running_;                             // the coordinator first
+};
+
+}  // namespace terrane::engine
