@@ -35,7 +35,7 @@ bool call_metamethod(lua_State* L, int left, int right, const char* event) {
 int power(lua_State* L) {
   lua_settop(L, 2);
   if (lua_type(L, 1) == LUA_TNUMBER && lua_type(L, 2) == LUA_TNUMBER) {
-    charge(L, 16);
+    charge(L, 32);
     lua_pushnumber(L, exact_power(lua_tonumber(L, 1), lua_tonumber(L, 2)));
     return 1;
   }

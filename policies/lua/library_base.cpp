@@ -30,6 +30,8 @@ int base_error(lua_State* L) {
   return lua_error(L);
 }
 
+constexpr std::int64_t catching_cost = 32;  // of an error, in instructions
+
 // Passes on what a protected call cannot catch: a script that has been stopped, and exceptions that
 // are not Lua's.
 void pass_on(lua_State* L, int status) {
@@ -46,6 +48,7 @@ int base_pcall(lua_State* L) {
   const int status = lua_pcall(L, lua_gettop(L) - 2, LUA_MULTRET, 0);
   pass_on(L, status);
   if (status == LUA_OK) return lua_gettop(L);
+  charge(L, catching_cost);
   lua_pushboolean(L, 0);
   lua_pushvalue(L, -2);
   return 2;
@@ -61,6 +64,7 @@ int base_xpcall(lua_State* L) {
   const int status = lua_pcall(L, lua_gettop(L) - 4, LUA_MULTRET, 0);
   pass_on(L, status);
   if (status == LUA_OK) return lua_gettop(L) - 2;
+  charge(L, catching_cost);
   lua_pushboolean(L, 0);
   lua_pushvalue(L, 2);
   lua_pushvalue(L, -3);

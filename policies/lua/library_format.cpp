@@ -146,6 +146,7 @@ int string_format(lua_State* L) {
       ++at;
       continue;
     }
+    charge(L, 32);
     print_directive(L, out, read_directive(L, format, at), ++argument);
     check_string_size(L, out.size());
   }

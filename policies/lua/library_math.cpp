@@ -12,7 +12,7 @@
 namespace terrane::policies::lua {
 namespace {
 
-constexpr std::int64_t series_cost = 16;  // of exp and log, in instructions
+constexpr std::int64_t series_cost = 32;  // of exp and log, in instructions
 
 // Pushes a whole float as an integer if it fits, as math.floor does.
 void push_whole(lua_State* L, double value) {

@@ -120,7 +120,7 @@ lua_Integer push_sorted_keys(lua_State* L, int table) {
   std::vector<key> keys;
   lua_pushnil(L);
   while (lua_next(L, table)) {
-    charge(L, 2);
+    charge(L, 6);  // its share of the sorting included
     lua_pop(L, 1);
     keys.push_back(read_key(L, -1));
   }

@@ -107,9 +107,7 @@ const char* to_string(script_fault fault) {
 }
 
 std::string to_string(const script_error& e) {
-  std::string text = e.where.file;
-  if (e.where.line > 0) text.append(":").append(std::to_string(e.where.line));
-  if (e.where.column > 0) text.append(":").append(std::to_string(e.where.column));
+  const std::string text = to_string(e.where);
   return text.empty() ? e.message : text + ": " + e.message;
 }
 

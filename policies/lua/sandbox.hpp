@@ -33,7 +33,7 @@ struct sandbox_limits {
   std::size_t source_bytes = 64u << 10;   // the longest source
   std::size_t printed_bytes = 16u << 10;  // what print() keeps
   std::int64_t instructions = 200'000;    // of Lua; library functions charge for what they do
-  std::chrono::nanoseconds deadline = std::chrono::milliseconds(10);  // from the first use
+  std::chrono::nanoseconds deadline = std::chrono::milliseconds(25);  // from the first use
 };
 
 // Where time comes from: any monotonic reading.

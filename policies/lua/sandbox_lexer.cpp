@@ -7,18 +7,15 @@
 namespace terrane::policies::lua {
 namespace {
 
+// In order, for binary search.
 constexpr std::array<std::string_view, 22> keywords = {
     "and",      "break",  "do",   "else", "elseif", "end",  "false", "for",
     "function", "goto",   "if",   "in",   "local",  "nil",  "not",   "or",
     "repeat",   "return", "then", "true", "until",  "while"};
 
-// Longest first, so that the first match is the token.
-constexpr std::array<std::string_view, 33> symbols = {
-    "...", "..", "==", "~=", "<=", ">=", "//", "::", "<<", ">>", "+", "-", "*", "/", "%", "^", "#",
-    "&",   "~",  "|",  "<",  ">",  "=",  "(",  ")",  "{",  "}",  "[", "]", ";", ":", ",", "."};
-
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool is_continuation(char c) { return (c & 0xC0) == 0x80; }  // of a UTF-8 character
 bool is_newline(char c) { return c == '\n' || c == '\r'; }
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\v' || c == '\f' || is_newline(c); }
 
@@ -110,11 +107,26 @@ void lexer::skip_number() {
   }
 }
 
+// 0 when no symbol begins here.
 std::size_t lexer::symbol_length() const {
-  const std::string_view rest = source_.substr(at_);
-  const auto match = std::find_if(symbols.begin(), symbols.end(),
-                                  [&](std::string_view s) { return rest.starts_with(s); });
-  return match == symbols.end() ? 0 : match->size();
+  constexpr std::string_view alone = "+-*%^#&|(){}[];,";
+  const char c = peek();
+  const bool doubled = peek(1) == c;
+  switch (c) {
+    case '.':
+      return doubled && peek(2) == c ? 3 : doubled ? 2 : 1;
+    case '/':
+    case ':':
+      return doubled ? 2 : 1;
+    case '=':
+    case '~':
+      return peek(1) == '=' ? 2 : 1;
+    case '<':
+    case '>':
+      return doubled || peek(1) == '=' ? 2 : 1;
+    default:
+      return alone.find(c) == std::string_view::npos ? 0 : 1;
+  }
 }
 
 token lexer::next() {
@@ -128,7 +140,7 @@ token lexer::next() {
   if (is_letter(c)) {
     while (is_letter(peek()) || is_digit(peek())) ++at_;
     const std::string_view word = source_.substr(t.begin, at_ - t.begin);
-    const bool reserved = std::find(keywords.begin(), keywords.end(), word) != keywords.end();
+    const bool reserved = std::binary_search(keywords.begin(), keywords.end(), word);
     return finish(t, reserved ? token_kind::keyword : token_kind::name);
   }
   if (is_digit(c) || (c == '.' && is_digit(peek(1)))) {
@@ -144,7 +156,11 @@ token lexer::next() {
     if (at_ == source_.size()) return fail(t, "a long string is not closed");
   }
   const std::size_t length = symbol_length();
-  if (length == 0) return fail(t, "a character that Lua does not know");
+  if (length == 0) {
+    do ++at_;
+    while (is_continuation(peek()));
+    return fail(t, "a character that Lua does not know");
+  }
   at_ += length;
   return finish(t, token_kind::symbol);
 }

@@ -17,8 +17,10 @@ constexpr std::string_view reserved_prefix = "__terrane_";
 
 // Below Lua's own 200, which also counts the calls that rewriting adds.
 constexpr int max_depth = 120;
-// Lua's compiler takes time quadratic in the jumps of a chain; this many take a few milliseconds.
-constexpr int max_jumps = 2000;
+// Lua's compiler takes time quadratic in the jumps of a chain, and in numbers chosen to collide in
+// its table of constants. This many take a few milliseconds.
+constexpr int max_jumps = 1000;
+constexpr int max_numbers = 2000;
 
 // Edits at one place apply in this order: what ended there, a separator, what begins there, and
 // then the token itself is replaced. Of calls that begin at one place the outer is noted last.
@@ -46,23 +48,48 @@ constexpr int unary_priority = 12;
 constexpr priority power_priority = {14, 13};
 constexpr priority concat_priority = {9, 8};
 
-std::optional<priority> binary_priority(const token& t) {
-  struct row {
-    std::string_view text;
-    priority value;
-  };
-  static constexpr row rows[] = {{"or", {1, 1}},  {"and", {2, 2}},       {"<", {3, 3}},
-                                 {">", {3, 3}},   {"<=", {3, 3}},        {">=", {3, 3}},
-                                 {"~=", {3, 3}},  {"==", {3, 3}},        {"|", {4, 4}},
-                                 {"~", {5, 5}},   {"&", {6, 6}},         {"<<", {7, 7}},
-                                 {">>", {7, 7}},  {"+", {10, 10}},       {"-", {10, 10}},
-                                 {"*", {11, 11}}, {"/", {11, 11}},       {"//", {11, 11}},
-                                 {"%", {11, 11}}, {"^", power_priority}, {"..", concat_priority}};
-  if (t.kind != token_kind::symbol && t.kind != token_kind::keyword) return std::nullopt;
-  const auto match = std::find_if(std::begin(rows), std::end(rows),
-                                  [&](const row& r) { return r.text == t.text; });
-  if (match == std::end(rows)) return std::nullopt;
-  return match->value;
+// Of the manual's section 3.4.8; a left priority of 0 for what is no binary operator.
+priority binary_priority(const token& t) {
+  if (t.kind == token_kind::keyword) {
+    return t.text == "or" ? priority{1, 1} : t.text == "and" ? priority{2, 2} : priority{};
+  }
+  if (t.kind != token_kind::symbol) return {};
+  const bool single = t.text.size() == 1;
+  switch (t.text.front()) {
+    case '<':
+    case '>':
+      return t.text == "<<" || t.text == ">>" ? priority{7, 7} : priority{3, 3};
+    case '=':
+      return single ? priority{} : priority{3, 3};
+    case '~':
+      return single ? priority{5, 5} : priority{3, 3};
+    case '|':
+      return {4, 4};
+    case '&':
+      return {6, 6};
+    case '.':
+      return t.text == ".." ? concat_priority : priority{};
+    case '+':
+    case '-':
+      return {10, 10};
+    case '*':
+    case '/':
+    case '%':
+      return {11, 11};
+    case '^':
+      return power_priority;
+    default:
+      return {};
+  }
+}
+
+// The first line of a token, and no half UTF-8 character of it.
+std::string beginning_of(std::string_view text) {
+  std::size_t size = std::min<std::size_t>(text.find_first_of("\r\n"), 40);
+  if (size < text.size()) {
+    while (size > 0 && (text[size] & 0xC0) == 0x80) --size;
+  }
+  return std::string(text.substr(0, size));
 }
 
 // What an expression is, as far as its surroundings care.
@@ -106,7 +133,7 @@ class rewriter {
     if (current_.kind == token_kind::end) {
       message += ", at the end of the file";
     } else {
-      message += ", near '" + std::string(current_.text.substr(0, 40)) + "'";
+      message += ", near '" + beginning_of(current_.text) + "'";
     }
     fault_ = syntax_fault{std::move(message), current_.line, current_.column};
     current_ = ended();
@@ -326,8 +353,7 @@ class rewriter {
     const nesting guard(*this);
     const std::size_t begin = current_.begin;
     shape left = unary_or_simple();
-    for (auto op = binary_priority(current_); op && op->left > limit;
-         op = binary_priority(current_)) {
+    for (priority op = binary_priority(current_); op.left > limit; op = binary_priority(current_)) {
       if (is("^")) {
         power(begin);
       } else if (is("..")) {
@@ -335,7 +361,7 @@ class rewriter {
       } else {
         if (is("and") || is("or")) count_jump();
         advance();
-        operation(op->right);
+        operation(op.right);
       }
       left = shape::value;
     }
@@ -379,6 +405,9 @@ class rewriter {
   }
 
   shape simple_expression() {
+    if (current_.kind == token_kind::number && ++numbers_ > max_numbers) {
+      fail("too many numbers in one file; split it");
+    }
     if (current_.kind == token_kind::number || current_.kind == token_kind::string || is("nil") ||
         is("true") || is("false")) {
       advance();
@@ -508,6 +537,7 @@ class rewriter {
   bool variadic_ = false;  // whether the function being read takes "..."
   int depth_ = 0;
   int jumps_ = 0;
+  int numbers_ = 0;
 };
 
 }  // namespace
