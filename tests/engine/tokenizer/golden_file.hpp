@@ -16,14 +16,18 @@
 
 namespace terrane::engine::golden {
 
-inline std::vector<std::string> lines_of(const std::string& name) {
-  std::ifstream in(std::string(TERRANE_TEST_DATA) + "/golden/" + name);
-  EXPECT_TRUE(in.is_open()) << name;
+inline std::vector<std::string> lines_at(const std::string& path) {
+  std::ifstream in(path);
+  EXPECT_TRUE(in.is_open()) << path;
   std::vector<std::string> lines;
   for (std::string line; std::getline(in, line);) {
     lines.push_back(line);
   }
   return lines;
+}
+
+inline std::vector<std::string> lines_of(const std::string& name) {
+  return lines_at(std::string(TERRANE_TEST_DATA) + "/golden/" + name);
 }
 
 // Undoes escapes.py: \xHH is a byte.
