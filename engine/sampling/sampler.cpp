@@ -6,23 +6,10 @@
 #include <string>
 
 #include "engine/sampling/contract_exp.hpp"
+#include "engine/sampling/draw.hpp"
 
 namespace terrane::engine {
 namespace {
-
-// splitmix64's finaliser (Steele, Lea, Flood 2014).
-std::uint64_t mix(std::uint64_t z) {
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
-  return z ^ (z >> 31);
-}
-
-// Uniform in [0, 1), a multiple of 2^-53, from the seed and the position alone.
-double uniform(std::uint64_t seed, std::uint64_t position) {
-  constexpr std::uint64_t golden = 0x9E3779B97F4A7C15U;
-  const std::uint64_t bits = mix(mix(seed + golden) + (position + 1) * golden);
-  return static_cast<double>(bits >> 11) * 0x1p-53;
-}
 
 tl::unexpected<error> out_of_range(const char* name, double value, const char* allowed) {
   return fail(error_code::invalid_input,
@@ -224,7 +211,7 @@ token_id sampler::draw(std::size_t kept, std::uint64_t position) {
   const auto chosen_from = std::span(candidates_).first(kept);
   const float best = std::ranges::max(chosen_from, {}, &candidate::logit).logit;
   const double target =
-      uniform(parameters_.seed, position) * weigh(kept, best, parameters_.temperature);
+      draw_uniform(parameters_.seed, position) * weigh(kept, best, parameters_.temperature);
   double reached = 0.0;
   for (const candidate& c : chosen_from) {
     reached += static_cast<double>(c.weight);
