@@ -15,61 +15,15 @@ namespace terrane::engine::vulkan {
 
 namespace {
 
-// What stands before the driver's data: a driver may trust its own header too much.
-struct file_header {
-  std::array<char, 8> magic = {'t', 'e', 'r', 'r', 'v', 'k', '0', '1'};
-  std::uint64_t bytes = 0;
-  std::uint64_t hash = 0;
-};
-
-// FNV-1a.
-std::uint64_t hash_of(std::span<const char> data) {
-  std::uint64_t h = 0xcbf29ce484222325u;
-  for (char c : data) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return h;
-}
-
-// The driver's data in a file, or nothing.
-std::vector<char> read_checked(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  file_header header;
-  const std::array<char, 8> magic = header.magic;
-  if (!in.read(reinterpret_cast<char*>(&header), sizeof header) || header.magic != magic) return {};
-  std::error_code ignored;
-  if (std::filesystem::file_size(file, ignored) != sizeof header + header.bytes) return {};
-  std::vector<char> data(header.bytes);
-  if (!in.read(data.data(), static_cast<std::streamsize>(data.size()))) return {};
-  if (hash_of(data) != header.hash) return {};
-  return data;
-}
-
-// A cache that cannot be written costs time at the next start, nothing else: no error.
-void write_whole(const std::filesystem::path& file, std::span<const char> data) {
-  file_header header;
-  header.bytes = data.size();
-  header.hash = hash_of(data);
-  std::error_code failed;
-  std::filesystem::create_directories(file.parent_path(), failed);
-  std::filesystem::path beside = file;
-  beside += "." + std::to_string(getpid());
-  {
-    std::ofstream out(beside, std::ios::binary | std::ios::trunc);
-    out.write(reinterpret_cast<const char*>(&header), sizeof header);
-    out.write(data.data(), static_cast<std::streamsize>(data.size()));
-    if (!out.flush()) failed = std::make_error_code(std::errc::io_error);
-  }
-  if (!failed) std::filesystem::rename(beside, file, failed);
-  if (failed) std::filesystem::remove(beside, failed);
-}
-
-std::string file_name(const physical_device& p) {
-  std::string name = "vulkan-";
+// The driver's cache is one entry of the code cache: of no program in particular.
+kernels::code_key key_of(const physical_device& p) {
+  std::string uuid;
   for (std::uint8_t byte : p.cache_uuid) {
     char text[3];
     std::snprintf(text, sizeof text, "%02x", byte);
-    name += text;
+    uuid += text;
   }
-  return name + ".pipelines";
+  return {"vulkan pipelines " + uuid + " " + p.info.driver, 0, 0};
 }
 
 }  // namespace
@@ -78,12 +32,12 @@ pipeline::~pipeline() { device_.functions().vkDestroyPipeline(device_.handle(), 
 
 result<std::unique_ptr<pipeline_store>> pipeline_store::open(logical_device& device,
                                                              const std::filesystem::path& folder) {
-  std::unique_ptr<pipeline_store> made(new pipeline_store(device));
-  if (auto ok = made->prepare(folder); !ok) return tl::unexpected(ok.error());
+  std::unique_ptr<pipeline_store> made(new pipeline_store(device, folder));
+  if (auto ok = made->prepare(); !ok) return tl::unexpected(ok.error());
   return made;
 }
 
-result<void> pipeline_store::prepare(const std::filesystem::path& folder) {
+result<void> pipeline_store::prepare() {
   const device_functions& vk = device_.functions();
   VkPushConstantRange arguments{VK_SHADER_STAGE_COMPUTE_BIT, 0, 8 * kernels::max_arguments};
   VkPipelineLayoutCreateInfo layout{};
@@ -95,11 +49,8 @@ result<void> pipeline_store::prepare(const std::filesystem::path& folder) {
                         "vkCreatePipelineLayout");
       !ok)
     return ok;
-  std::vector<char> data;
-  if (!folder.empty()) {
-    file_ = folder / file_name(device_.physical());
-    data = read_checked(file_);
-  }
+  std::vector<std::byte> data =
+      disk_.get(key_of(device_.physical())).value_or(std::vector<std::byte>{});
   VkPipelineCacheCreateInfo cache{};
   cache.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO;
   cache.initialDataSize = data.size();
@@ -195,17 +146,17 @@ result<VkPipeline> pipeline_store::compile(const kernels::program& p) {
 // After each new pipeline, so that a killed daemon keeps what it compiled. A cache that did not
 // grow holds nothing new.
 void pipeline_store::save() {
-  if (file_.empty()) return;
+  if (disk_.folder().empty()) return;
   std::lock_guard lock(saving_);
   const device_functions& vk = device_.functions();
   std::size_t bytes = 0;
   if (vk.vkGetPipelineCacheData(device_.handle(), cache_, &bytes, nullptr) != VK_SUCCESS) return;
   if (bytes <= saved_bytes_) return;
-  std::vector<char> data(bytes);
+  std::vector<std::byte> data(bytes);
   if (vk.vkGetPipelineCacheData(device_.handle(), cache_, &bytes, data.data()) != VK_SUCCESS)
     return;
   data.resize(bytes);
-  write_whole(file_, data);
+  disk_.put(key_of(device_.physical()), data);
   saved_bytes_ = bytes;
 }
 

@@ -11,6 +11,7 @@
 #include <mutex>
 
 #include "engine/device/vulkan/logical_device.hpp"
+#include "kernels/cache/code_cache.hpp"
 
 namespace terrane::engine::vulkan {
 
@@ -38,8 +39,9 @@ class pipeline_store {
   VkPipelineLayout layout() const { return layout_; }
 
  private:
-  explicit pipeline_store(logical_device& device) : device_(device) {}
-  result<void> prepare(const std::filesystem::path& folder);
+  pipeline_store(logical_device& device, const std::filesystem::path& folder)
+      : device_(device), disk_(folder.string()) {}
+  result<void> prepare();
   result<void> check_limits(const kernels::program& p) const;
   result<VkPipeline> compile(const kernels::program& p);
   void save();
@@ -47,7 +49,7 @@ class pipeline_store {
   logical_device& device_;
   VkPipelineLayout layout_ = VK_NULL_HANDLE;
   VkPipelineCache cache_ = VK_NULL_HANDLE;
-  std::filesystem::path file_;
+  kernels::code_cache disk_;
   std::mutex access_, saving_;
   std::size_t saved_bytes_ = 0;
   std::map<std::uint64_t, std::unique_ptr<pipeline>> pipelines_;  // by the program's fingerprint

@@ -1,0 +1,116 @@
+// SPIR-V modules are valid and keep the numeric contract's form. What they compute is compared with
+// the interpreter in tests/engine/device_vulkan_test.cpp.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "kernels/spirv/emit_spirv.hpp"
+#include "tests/kernels/sample_programs.hpp"
+#include "tests/kernels/spirv_scan.hpp"
+
+namespace terrane::kernels {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Every way a device may make the emitter go.
+std::vector<spirv_options> every_way() {
+  std::vector<spirv_options> ways(5);
+  ways[1].subgroup_lanes = 8;
+  ways[1].share_uniform_loads = true;
+  ways[1].float_controls = true;
+  ways[2].subgroup_lanes = 32;
+  ways[2].integer_dot = true;
+  ways[2].float_controls = true;
+  ways[2].fuse_exact = true;
+  ways[3].subgroup_lanes = 64;
+  ways[4].subgroup_lanes = 16;
+  ways[4].integer_dot = true;
+  return ways;
+}
+
+class module_folder {
+ public:
+  module_folder()
+      : path_(fs::temp_directory_path() / ("terrane_spirv_" + std::to_string(getpid()))) {
+    fs::create_directories(path_);
+  }
+  ~module_folder() { fs::remove_all(path_); }
+  std::string write(const std::vector<std::uint32_t>& module, std::size_t number) const {
+    fs::path file = path_ / (std::to_string(number) + ".spv");
+    std::ofstream out(file, std::ios::binary);
+    out.write(reinterpret_cast<const char*>(module.data()),
+              static_cast<std::streamsize>(4 * module.size()));
+    return file.string();
+  }
+
+ private:
+  fs::path path_;
+};
+
+TEST(spirv, modules_pass_the_validator) {
+  if (std::system("spirv-val --version > /dev/null 2>&1") != 0)
+    GTEST_SKIP() << "spirv-val is not installed (package spirv-tools)";
+  module_folder folder;
+  std::size_t number = 0;
+  for (const spirv_options& way : every_way())
+    for (const program& p : samples::all()) {
+      std::string file = folder.write(emit_spirv(p, way), number++);
+      std::string command = "spirv-val --target-env vulkan1.2 " + file;
+      ASSERT_EQ(std::system(command.c_str()), 0)
+          << p.name << ", " << p.warps << " warps, subgroups of " << way.subgroup_lanes;
+    }
+}
+
+TEST(spirv, every_float_operation_is_protected) {
+  for (const spirv_options& way : every_way())
+    for (const program& p : samples::all()) {
+      spirv_findings found = scan_spirv(emit_spirv(p, way));
+      EXPECT_TRUE(found.faults.empty()) << p.name << ": " << found.faults.front();
+      if (p.name == "floats") {
+        EXPECT_GT(found.float_operations, 20u);
+      }
+    }
+}
+
+TEST(spirv, the_scan_finds_a_missing_decoration) {
+  std::vector<std::uint32_t> module = emit_spirv(samples::floats(1), {});
+  for (std::size_t at = 5; at < module.size(); at += module[at] >> 16)
+    if ((module[at] & 0xffffu) == static_cast<std::uint32_t>(spv::Op::OpDecorate) &&
+        module[at + 2] == static_cast<std::uint32_t>(spv::Decoration::NoContraction)) {
+      module[at + 2] = static_cast<std::uint32_t>(spv::Decoration::RelaxedPrecision);
+      break;
+    }
+  EXPECT_EQ(scan_spirv(module).faults.size(), 1u);
+}
+
+TEST(spirv, float_controls_are_declared_where_offered) {
+  auto declares = [](const std::vector<std::uint32_t>& module, spv::ExecutionMode mode) {
+    for (std::size_t at = 5; at < module.size(); at += module[at] >> 16)
+      if ((module[at] & 0xffffu) == static_cast<std::uint32_t>(spv::Op::OpExecutionMode) &&
+          module[at + 2] == static_cast<std::uint32_t>(mode) && module[at + 3] == 32)
+        return true;
+    return false;
+  };
+  spirv_options with;
+  with.float_controls = true;
+  for (spv::ExecutionMode mode :
+       {spv::ExecutionMode::RoundingModeRTE, spv::ExecutionMode::SignedZeroInfNanPreserve}) {
+    EXPECT_TRUE(declares(emit_spirv(samples::floats(1), with), mode));
+    EXPECT_FALSE(declares(emit_spirv(samples::floats(1), {}), mode));
+  }
+}
+
+TEST(spirv, a_reduction_takes_scratch_only_where_lanes_cannot_shuffle) {
+  spirv_options whole;
+  whole.subgroup_lanes = 32;
+  EXPECT_EQ(spirv_shared_bytes(samples::reductions(2), whole), 0u);
+  EXPECT_EQ(spirv_shared_bytes(samples::reductions(2), {}), 4u * 2 * 64);
+  EXPECT_EQ(spirv_shared_bytes(samples::integers(2), {}), 0u);
+}
+
+}  // namespace
+}  // namespace terrane::kernels
