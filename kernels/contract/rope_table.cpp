@@ -108,10 +108,15 @@ double frequency(const rope_parameters& p, std::uint32_t i) {
 
 }  // namespace
 
-std::vector<float> rope_table(const rope_parameters& parameters,
-                              std::span<const std::uint32_t> positions) {
+std::vector<double> rope_frequencies(const rope_parameters& parameters) {
   std::vector<double> frequencies(parameters.rotated / 2);
   for (std::uint32_t i = 0; i < frequencies.size(); i++) frequencies[i] = frequency(parameters, i);
+  return frequencies;
+}
+
+std::vector<float> rope_table(const rope_parameters& parameters,
+                              std::span<const std::uint32_t> positions) {
+  std::vector<double> frequencies = rope_frequencies(parameters);
   std::vector<float> table;
   table.reserve(positions.size() * parameters.rotated);
   for (std::uint32_t position : positions)

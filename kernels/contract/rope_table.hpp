@@ -26,6 +26,9 @@ struct rope_parameters {
   std::vector<float> factors;  // rotated/2 divisors from the file (rope_freqs); or empty
 };
 
+// The turning rates of the rotated/2 pairs, in radians a position.
+std::vector<double> rope_frequencies(const rope_parameters& parameters);
+
 // f32 [position][rotated/2](cos, sin) at the given positions (below 2^24), store rule applied.
 std::vector<float> rope_table(const rope_parameters& parameters,
                               std::span<const std::uint32_t> positions);

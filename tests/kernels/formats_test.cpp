@@ -151,8 +151,12 @@ TEST(formats, linear_equals_plain_code_in_every_shape) {
     for (const weight_format* f : weight_formats()) {
       std::size_t short_k = f->block_elements == 256 ? 512 : 576;
       for (std::uint32_t columns : {1u, 2u, 4u, 8u})
-        for (int warps : {1, 2, 4}) check_linear(target, *f, 33, short_k, columns, warps);
-      check_linear(target, *f, 33, 1024, 2, 1);
+        for (int warps : {1, 2, 4}) {
+          // Compiling takes its time: a few of the shapes on the host.
+          if (target == test_target::host && columns * static_cast<unsigned>(warps) != 4) continue;
+          check_linear(target, *f, 33, short_k, columns, warps);
+        }
+      check_linear(target, *f, 33, 1024, 8, 1);
       check_linear(target, *f, 515, short_k, 1, 1);
     }
 }

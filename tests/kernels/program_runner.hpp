@@ -3,11 +3,15 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include <gtest/gtest.h>
+
 #include "kernels/interp/interpreter.hpp"
+#include "kernels/llvm/host_compiler.hpp"
 #include "kernels/ops/ops.hpp"
 
 namespace terrane::kernels {
@@ -45,15 +49,33 @@ class aligned_buffer {
   std::size_t count_;
 };
 
-// Targets that a test may run on.
-enum class test_target { interpreter };
-inline std::vector<test_target> test_targets() { return {test_target::interpreter}; }
+// Targets that a test may run on; the interpreter first.
+enum class test_target { interpreter, host };
+inline std::vector<test_target> test_targets() {
+  return {test_target::interpreter, test_target::host};
+}
 
-inline void run_program(test_target, const program& p, std::span<const argument_slot> slots,
+// Compiles for this host, once per program.
+inline group_function host_code(const program& p) {
+  static std::unique_ptr<host_compiler> compiler = [] {
+    auto made = host_compiler::make(nullptr);
+    EXPECT_TRUE(made.has_value()) << made.error().message;
+    return std::move(*made);
+  }();
+  auto code = compiler->compile(p);
+  EXPECT_TRUE(code.has_value()) << code.error().message;
+  return *code;
+}
+
+// Runs the workgroups one row of the grid after another. Slots that are not given are 0.
+inline void run_program(test_target target, const program& p, std::span<const argument_slot> slots,
                         grid g) {
   std::vector<std::uint64_t> arguments(max_arguments);
   for (std::size_t k = 0; k < slots.size(); k++) arguments[k] = slots[k].bits;
-  interpret(p, arguments, g.x, g.y);
+  if (target == test_target::interpreter) return interpret(p, arguments, g.x, g.y);
+  group_function code = host_code(p);
+  aligned_buffer<std::uint32_t> shared(p.shared_words + 1, 0xffffffffu);
+  for (std::uint32_t y = 0; y < g.y; y++) code(arguments.data(), 0, g.x, y, shared.data());
 }
 
 }  // namespace terrane::kernels
