@@ -92,7 +92,7 @@ void client::close() noexcept {
   descriptor_ = -1;
 }
 
-void client::watch(int descriptor, std::function<void()> when_readable) {
+void client::watch(int descriptor, std::function<bool()> when_readable) {
   watched_ = descriptor;
   when_readable_ = std::move(when_readable);
 }
@@ -197,8 +197,9 @@ call_result<void> client::wait() {
       }
       continue;
     }
-    if (both[1].revents != 0 && when_readable_) {
-      when_readable_();
+    if (both[1].revents != 0 && !when_readable_()) {
+      close();
+      return broken(error_code::disconnected, "the call was given up");
     }
     if (both[0].revents != 0) {
       return {};

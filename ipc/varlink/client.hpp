@@ -47,8 +47,9 @@ class client {
                            const each_reply& each);
 
   // While waiting for a reply, also runs `when_readable` each time `descriptor` can be read (a
-  // signalfd, a terminal). It may not use this client.
-  void watch(int descriptor, std::function<void()> when_readable);
+  // signalfd, a terminal). It may not use this client; when it returns false, the call ends as if
+  // the daemon had gone.
+  void watch(int descriptor, std::function<bool()> when_readable);
 
  private:
   explicit client(int descriptor);
@@ -60,7 +61,7 @@ class client {
 
   int descriptor_ = -1;
   int watched_ = -1;
-  std::function<void()> when_readable_;
+  std::function<bool()> when_readable_;
   message_splitter splitter_;
 };
 

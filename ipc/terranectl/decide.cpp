@@ -1,0 +1,252 @@
+#include <charconv>
+#include <fstream>
+#include <iterator>
+
+#include "ipc/terranectl/commands.hpp"
+#include "ipc/terranectl/words.hpp"
+
+namespace terrane::ipc::ctl {
+namespace {
+
+// The daemon takes a mebibyte per message; JSON makes the text a little longer.
+constexpr std::size_t longest_policy_bytes = 512 * 1024;
+
+std::string subject_of(const context& with, const decision_info& decision) {
+  const std::string when = clock_text(decision.time_unix_ms);
+  std::string text = decision.id > 0 ? "decision " + std::to_string(decision.id) : "a dry run";
+  text += ", " + when + ", by " + decision.by;
+  if (decision.mode == policy_mode::shadow) {
+    text += " (shadow: it only says what it would do)";
+  }
+  if (decision.source) {
+    text += ", " + *decision.source;
+  }
+  return with.paint(colour::title, printable(text));
+}
+
+void print_conditions(const context& with, const std::vector<condition_info>& conditions) {
+  table rows({{"METRIC", align::left, true},
+              {""},
+              {"LIMIT", align::right},
+              {"VALUE", align::right},
+              {"AGE", align::right},
+              {"MET FOR", align::right},
+              {"NEEDED", align::right},
+              {"VERDICT"}});
+  for (const condition_info& one : conditions) {
+    std::string verdict = boost::describe::enum_to_string(one.verdict, "");
+    rows.add({one.metric, boost::describe::enum_to_string(one.side, ""), decimal(one.limit, 3),
+              one.value ? decimal(*one.value, 3) : "-", one.age_s ? duration_text(*one.age_s) : "-",
+              duration_text(one.met_for_s), duration_text(one.needed_s),
+              verdict == "not_met" ? "not met" : verdict});
+  }
+  with.print(rows);
+}
+
+void print_candidates(const context& with, const std::vector<candidate_info>& candidates) {
+  table rows({{"CONSIDERED"},
+              {"TO"},
+              {"BYTES", align::right},
+              {"RULED OUT BY"},
+              {"WHY", align::left, true}});
+  for (const candidate_info& one : candidates) {
+    rows.add({one.subject, cut(one.to, 24), bytes_text(one.bytes), one.removed_by.value_or(""),
+              one.detail});
+  }
+  with.print(rows);
+}
+
+void print_actions(const context& with, const std::vector<action_info>& actions) {
+  table rows({{"ACTION"},
+              {"WHAT"},
+              {"FROM"},
+              {"TO"},
+              {"BYTES", align::right},
+              {"OUTCOME"},
+              {"PAUSE", align::right},
+              {"WHY", align::left, true}});
+  for (const action_info& one : actions) {
+    rows.add({boost::describe::enum_to_string(one.verb, ""), one.subject, cut(one.from, 20),
+              cut(one.to, 20), bytes_text(one.bytes),
+              boost::describe::enum_to_string(one.outcome, ""),
+              one.pause_ms ? ms_text(*one.pause_ms) : "", one.detail.value_or(one.reason)});
+  }
+  with.print(rows);
+}
+
+// The sentences that the daemon made say all; without them, the tables do.
+void print_decision(const context& with, const decision_info& decision) {
+  with.out() << subject_of(with, decision) << "\n";
+  if (!decision.text.empty()) {
+    with.out() << printable(decision.text) << (decision.text.ends_with('\n') ? "" : "\n");
+  } else {
+    if (!decision.conditions.empty()) {
+      print_conditions(with, decision.conditions);
+    }
+    if (!decision.candidates.empty()) {
+      print_candidates(with, decision.candidates);
+    }
+    for (const std::string& note : decision.notes) {
+      with.out() << printable(note) << "\n";
+    }
+  }
+  if (!decision.actions.empty()) {
+    with.out() << "\n";
+    print_actions(with, decision.actions);
+  }
+}
+
+void print_diagnostics(const context& with, const std::vector<diagnostic>& diagnostics) {
+  for (const diagnostic& one : diagnostics) {
+    const bool bad = one.severity == diagnostic_severity::error;
+    with.out() << printable(one.file) << ":" << one.line << ":" << one.column << ": "
+               << with.paint(bad ? colour::bad : colour::title, bad ? "error" : "warning") << ": "
+               << printable(one.message) << "\n";
+  }
+}
+
+std::optional<std::string> read_policy(const context& with, const std::string& file, int& code) {
+  std::ifstream stream(file, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  if (!stream.good() && !stream.eof()) {
+    code = with.fail("cannot read " + file);
+    return std::nullopt;
+  }
+  if (text.size() > longest_policy_bytes) {
+    code = with.fail(file + " has " + bytes_text(static_cast<std::int64_t>(text.size())) +
+                     "; a policy file has at most " +
+                     bytes_text(static_cast<std::int64_t>(longest_policy_bytes)));
+    return std::nullopt;
+  }
+  return text;
+}
+
+std::optional<assumption> parse_assumption(const std::string& text) {
+  const std::size_t equals = text.rfind('=');
+  const std::size_t slash = text.rfind('/', equals);
+  if (equals == std::string::npos || slash == std::string::npos) {
+    return std::nullopt;
+  }
+  assumption parsed{text.substr(slash + 1, equals - slash - 1), text.substr(0, slash), 0};
+  const char* last = text.data() + text.size();
+  const auto [end, wrong] = std::from_chars(text.data() + equals + 1, last, parsed.value);
+  const bool good = wrong == std::errc() && end == last && slash > 0 && !parsed.metric.empty();
+  return good ? std::optional(parsed) : std::nullopt;
+}
+
+}  // namespace
+
+int list_policies(const context& with) {
+  return with.show<policy_list_reply>("PolicyList", {}, [&](const policy_list_reply& reply) {
+    std::vector<std::string> all;
+    for (const policy_info& one : reply.policies) {
+      for (const policy_object& object : one.objects) {
+        all.push_back(object.object);
+      }
+    }
+    const device_names names(all);
+    table rows({{"POLICY"},
+                {"MODE"},
+                {"PRIORITY", align::right},
+                {"FOR"},
+                {"STATE"},
+                {"FROM", align::left, true}});
+    for (const policy_info& one : reply.policies) {
+      const std::string mode = boost::describe::enum_to_string(one.mode, "");
+      if (one.objects.empty()) {
+        rows.add(
+            {one.name, mode, std::to_string(one.priority), "-", "nothing to judge", one.source});
+      }
+      for (const policy_object& object : one.objects) {
+        rows.add({one.name, mode, std::to_string(one.priority), names.brief(object.object),
+                  object.state, one.source});
+      }
+    }
+    if (rows.empty()) {
+      with.out() << "No policies.\n";
+    } else {
+      with.print(rows);
+    }
+    with.out() << with.paint(colour::dim, "revision " + reply.policy_revision) << "\n";
+  });
+}
+
+int lint_policies(const context& with, const std::vector<std::string>& files) {
+  int worst = exit_done;
+  for (const std::string& file : files) {
+    int code = exit_done;
+    const auto text = read_policy(with, file, code);
+    if (text) {
+      code = with.show<policy_lint_reply>("PolicyLint", to_json(policy_lint_request{file, *text}),
+                                          [&](const policy_lint_reply& reply) {
+                                            print_diagnostics(with, reply.diagnostics);
+                                            worst = reply.valid ? worst : exit_failed;
+                                            if (reply.diagnostics.empty()) {
+                                              with.out() << file << ": no faults\n";
+                                            }
+                                          });
+    }
+    worst = std::max(worst, code);
+  }
+  return worst;
+}
+
+int reload_policies(const context& with) {
+  return with.show<policy_reload_reply>("PolicyReload", {}, [&](const policy_reload_reply& reply) {
+    print_diagnostics(with, reply.diagnostics);
+    with.out() << reply.policies << (reply.policies == 1 ? " policy" : " policies")
+               << " in force, revision " << reply.policy_revision << "\n";
+  });
+}
+
+int plan(const context& with, const std::vector<std::string>& assumptions,
+         const std::string& file) {
+  plan_request request;
+  for (const std::string& text : assumptions) {
+    const auto parsed = parse_assumption(text);
+    if (!parsed) {
+      return with.fail("not an assumption: " + text +
+                           "; write OBJECT/METRIC=NUMBER, such as "
+                           "cpu/vram.used_ratio=0.95",
+                       exit_usage);
+    }
+    request.assume.has_value() ? request.assume->push_back(*parsed)
+                               : void(request.assume = {*parsed});
+  }
+  if (!file.empty()) {
+    int code = exit_done;
+    request.content = read_policy(with, file, code);
+    if (!request.content) {
+      return code;
+    }
+    request.file = file;
+  }
+  return with.show<plan_reply>("Plan", to_json(request), [&](const plan_reply& reply) {
+    if (reply.decisions.empty()) {
+      with.out() << "Nothing would be done.\n";
+    }
+    for (const decision_info& one : reply.decisions) {
+      print_decision(with, one);
+    }
+  });
+}
+
+int explain(const context& with, std::int64_t id) {
+  return with.show<explain_reply>(
+      "Explain", to_json(explain_request{id}),
+      [&](const explain_reply& reply) { print_decision(with, reply.decision); });
+}
+
+int why(const context& with, const std::string& part) {
+  return with.show<why_reply>("Why", to_json(why_request{part}), [&](const why_reply& reply) {
+    with.out() << printable(reply.text) << (reply.text.ends_with('\n') ? "" : "\n");
+    if (reply.decision) {
+      with.out() << with.paint(colour::dim, "terranectl explain " +
+                                                std::to_string(reply.decision->id) +
+                                                " tells more about that decision.")
+                 << "\n";
+    }
+  });
+}
+
+}  // namespace terrane::ipc::ctl

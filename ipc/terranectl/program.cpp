@@ -1,0 +1,175 @@
+#include "ipc/terranectl/program.hpp"
+
+#include <algorithm>
+
+#include <CLI/CLI.hpp>
+
+#include "ipc/terranectl/commands.hpp"
+
+namespace terrane::ipc::ctl {
+namespace {
+
+using action = std::function<int(const context&)>;
+
+// The command line of terranectl. Each command leaves what to do in `chosen`.
+class command_line {
+ public:
+  explicit command_line(std::string default_socket) : socket_(std::move(default_socket)) {
+    app_.require_subcommand(1);
+    app_.fallthrough();
+    app_.add_option("--socket", socket_,
+                    "The daemon's control socket (default: TERRANE_SOCKET, or "
+                    "/run/terrane/control.sock)")
+        ->type_name("PATH");
+    app_.add_flag("--json", json_, "Print the daemon's replies as JSON, one object a line");
+    app_.footer("Exit codes: 0 done, 1 refused or failed, 2 wrong command line, 3 no daemon.");
+    add_show();
+    add_talk();
+    add_steer();
+    add_decide();
+  }
+
+  int run(std::vector<std::string> arguments, const surroundings& around) {
+    std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
+    try {
+      app_.parse(std::move(arguments));
+    } catch (const CLI::ParseError& wrong) {
+      return app_.exit(wrong, around.out, around.err) == 0 ? exit_done : exit_usage;
+    }
+    return chosen_(context(around, socket_, json_));
+  }
+
+ private:
+  CLI::App* command(CLI::App& under, const char* name, const char* what, action does) {
+    CLI::App* added = under.add_subcommand(name, what);
+    added->fallthrough();
+    added->callback([this, does = std::move(does)] { chosen_ = does; });
+    return added;
+  }
+  CLI::App* command(const char* name, const char* what, action does) {
+    return command(app_, name, what, std::move(does));
+  }
+
+  void add_show() {
+    command("status", "What runs, in one look", show_status);
+    command("devices", "The devices, and who holds how many bytes on each", show_devices);
+    auto* placement = command("placement", "Where every part of the model is, and why",
+                              [this](const context& with) { return show_placement(with, parts_); });
+    placement->add_option("PART", parts_, "Only these: layer.0-11, layer.*.attn, head");
+    command("telemetry", "The readings that policies see", show_telemetry);
+    command("sessions", "Your sessions (all of them for an administrator)", show_sessions);
+    auto* events = command("monitor", "Events as they happen",
+                           [this](const context& with) { return monitor(with, count_); });
+    events->add_option("--count", count_, "Leave after so many events")->check(CLI::PositiveNumber);
+  }
+
+  void add_talk_options(CLI::App* to) {
+    sampling_settings& sampling = talk_.sampling;
+    to->add_option("--system", talk_.system, "The system message");
+    to->add_option("--max-tokens", talk_.max_tokens, "The longest reply")
+        ->check(CLI::PositiveNumber);
+    to->add_option("--temperature", sampling.temperature, "0 always takes the likeliest token")
+        ->check(CLI::NonNegativeNumber);
+    to->add_option("--top-k", sampling.top_k, "Choose among so many tokens");
+    to->add_option("--top-p", sampling.top_p, "Choose among tokens of this probability together");
+    to->add_option("--min-p", sampling.min_p, "Leave out tokens this much less likely");
+    to->add_option("--repetition-penalty", sampling.repetition_penalty, "1 is none");
+    to->add_option("--repetition-window", sampling.repetition_window, "Over so many last tokens");
+    to->add_option("--seed", sampling.seed, "The same seed gives the same reply");
+    to->add_option("--stop", talk_.stop, "End the reply before this text")->take_all();
+    to->add_flag("--stats", talk_.statistics, "Print counts and times after a reply");
+  }
+
+  void add_talk() {
+    add_talk_options(command("chat", "Talk with the model; also reads lines from a pipe",
+                             [this](const context& with) { return chat(with, talk_); }));
+    auto* once = command("generate", "One reply to one prompt",
+                         [this](const context& with) { return generate(with, text_, talk_); });
+    once->add_option("PROMPT", text_, "The text to continue (default: read from the input)");
+    once->add_flag("--chat", talk_.as_chat, "Answer the prompt as a message instead");
+    add_talk_options(once);
+    auto* stop = command("stop", "Stop the reply of a session",
+                         [this](const context& with) { return stop_reply(with, number_); });
+    stop->add_option("SESSION", number_)->required();
+    auto* close = command("close", "End a session; its KV pages return",
+                          [this](const context& with) { return close_session(with, number_); });
+    close->add_option("SESSION", number_)->required();
+  }
+
+  void add_steer() {
+    auto* move =
+        command("move", "Move parts of the model to a device", [this](const context& with) {
+          const std::string device = parts_.back();
+          parts_.pop_back();
+          return move_parts(with, parts_, device, revision_);
+        });
+    move->add_option("PART... DEVICE", parts_,
+                     "Parts (layer.0-11, layer.*.attn, head, all), then the device; the beginning "
+                     "of its name will do")
+        ->required()
+        ->expected(2, 100'000);
+    auto* cancel = command("cancel", "Give up a move that is being prepared",
+                           [this](const context& with) { return cancel_move(with, number_); });
+    cancel->add_option("MOVE", number_)->required();
+    auto* spill =
+        command("spill", "Send older KV pages of a session away", [this](const context& with) {
+          return spill_kv(with, {number_, device_, keep_, revision_});
+        });
+    spill->add_option("SESSION", number_)->required();
+    spill->add_option("--to", device_, "The device (default: the host)");
+    spill->add_option("--keep", keep_, "Keep the newest so many tokens where they are");
+    auto* fetch = command("fetch", "Bring KV pages of a session back", [this](const context& with) {
+      return fetch_kv(with, {number_, revision_});
+    });
+    fetch->add_option("SESSION", number_)->required();
+    for (CLI::App* one : {move, spill, fetch}) {
+      one->add_option("--revision", revision_, "Only if the placement has this revision");
+    }
+  }
+
+  void add_decide() {
+    CLI::App* policy = app_.add_subcommand("policy", "The placement policies");
+    policy->require_subcommand(1);
+    policy->fallthrough();
+    command(*policy, "ls", "The policies in force and what each is doing", list_policies);
+    auto* lint = command(*policy, "lint", "Check policy files; changes nothing",
+                         [this](const context& with) { return lint_policies(with, files_); });
+    lint->add_option("FILE", files_)->required();
+    command(*policy, "reload", "Read the policy files again", reload_policies);
+
+    auto* dry = command("plan", "What the policies would do now; never acts",
+                        [this](const context& with) { return plan(with, assume_, text_); });
+    dry->add_option("--assume", assume_, "As if a reading were so: OBJECT/METRIC=VALUE")
+        ->take_all();
+    dry->add_option("--file", text_, "Try this policy file instead of those in force");
+    auto* explanation = command("explain", "What was seen, considered and done in a decision",
+                                [this](const context& with) { return explain(with, number_); });
+    explanation->add_option("ID", number_)->required();
+    auto* reason = command("why", "Why a part is where it is",
+                           [this](const context& with) { return why(with, text_); });
+    reason->add_option("PART", text_)->required();
+  }
+
+  CLI::App app_{"Query and steer terraned, the Terrane daemon.", "terranectl"};
+  action chosen_;
+  std::string socket_;
+  bool json_ = false;
+  std::vector<std::string> parts_;
+  std::vector<std::string> files_;
+  std::vector<std::string> assume_;
+  std::string text_;
+  std::int64_t number_ = 0;
+  std::optional<std::int64_t> count_;
+  std::optional<std::int64_t> revision_;
+  std::optional<std::int64_t> keep_;
+  std::optional<std::string> device_;
+  talk_options talk_;
+};
+
+}  // namespace
+
+int run(std::vector<std::string> arguments, const surroundings& around) {
+  return command_line(around.socket).run(std::move(arguments), around);
+}
+
+}  // namespace terrane::ipc::ctl

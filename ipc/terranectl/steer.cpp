@@ -1,0 +1,134 @@
+#include "ipc/control/part_pattern.hpp"
+#include "ipc/terranectl/commands.hpp"
+#include "ipc/terranectl/words.hpp"
+
+namespace terrane::ipc::ctl {
+namespace {
+
+// A name as the daemon knows it, from what was typed; the text itself if that cannot be asked.
+std::optional<std::string> full_device(const context& with, const std::string& text, int& code) {
+  const auto object = with.call("Devices", {}, code);
+  const auto reply = object ? with.understand<devices_reply>(*object, code) : std::nullopt;
+  if (!reply) {
+    return std::nullopt;
+  }
+  std::vector<std::string> names;
+  for (const device_info& one : reply->devices) {
+    names.push_back(one.name);
+  }
+  return resolve_device(text, names);
+}
+
+// The parts that are meant, and the revision of the placement they were looked up in.
+std::optional<move_request> request_for(const context& with,
+                                        const std::vector<std::string>& patterns, int& code) {
+  const auto object = with.call("Placement", {}, code);
+  const auto reply = object ? with.understand<placement_reply>(*object, code) : std::nullopt;
+  if (!reply) {
+    return std::nullopt;
+  }
+  std::vector<std::string> names;
+  for (const part_placement& one : reply->parts) {
+    names.push_back(one.part);
+  }
+  auto parts = expand_parts(patterns, names);
+  if (!parts) {
+    code = with.fail("no part is called " + parts.error() +
+                     "; `terranectl placement` lists them, and layer.0-3, layer.*.attn and all "
+                     "are possible");
+    return std::nullopt;
+  }
+  return move_request{std::move(*parts), "", reply->revision};
+}
+
+void print_progress(const context& with, const move_reply& reply) {
+  if (!with.around().out_is_terminal || reply.bytes_total <= 0) {
+    return;
+  }
+  with.out() << "\r\033[Kpreparing " << 100 * reply.bytes_done / reply.bytes_total << " % of "
+             << bytes_text(reply.bytes_total) << std::flush;
+}
+
+void print_moved(const context& with, const move_request& request, const move_reply& reply) {
+  with.out() << (with.around().out_is_terminal ? "\r\033[K" : "") << "moved "
+             << (request.parts.size() == 1 ? request.parts.front()
+                                           : std::to_string(request.parts.size()) + " parts")
+             << " to " << printable(request.device) << ": " << bytes_text(reply.bytes_total);
+  if (reply.pause_ms) {
+    with.out() << ", pause " << ms_text(*reply.pause_ms);
+  }
+  if (reply.bytes_in_pause) {
+    with.out() << " for " << bytes_text(*reply.bytes_in_pause);
+  }
+  with.out() << ", revision " << reply.revision << "\n";
+}
+
+int done(const context& with, std::string_view member, const boost::json::object& parameters,
+         const std::string& message) {
+  return with.show<nothing>(member, parameters,
+                            [&](const nothing&) { with.out() << message << "\n"; });
+}
+
+}  // namespace
+
+int move_parts(const context& with, const std::vector<std::string>& patterns,
+               const std::string& device, std::optional<std::int64_t> revision) {
+  int code = exit_done;
+  auto request = request_for(with, patterns, code);
+  const auto target = request ? full_device(with, device, code) : std::nullopt;
+  auto client = target ? with.connect(code) : std::nullopt;
+  if (!client) {
+    return code;
+  }
+  request->device = *target;
+  request->revision = revision ? revision : request->revision;
+  const auto moved = client->stream(
+      method_name("Move"), to_json(*request), [&](const boost::json::object& object, bool more) {
+        if (with.json()) {
+          with.print_json(object);
+        } else if (const auto reply = with.understand<move_reply>(object, code)) {
+          more ? print_progress(with, *reply) : print_moved(with, *request, *reply);
+        }
+        return true;
+      });
+  return moved ? code : with.report(moved.error());
+}
+
+int cancel_move(const context& with, std::int64_t move) {
+  return done(with, "CancelMove", to_json(cancel_move_request{move}),
+              "move " + std::to_string(move) + " was cancelled");
+}
+
+int stop_reply(const context& with, std::int64_t session) {
+  return done(with, "StopGenerate", to_json(session_request{session}),
+              "the reply of session " + std::to_string(session) + " was stopped");
+}
+
+int close_session(const context& with, std::int64_t session) {
+  return done(with, "CloseSession", to_json(session_request{session}),
+              "session " + std::to_string(session) + " was closed");
+}
+
+int spill_kv(const context& with, const spill_kv_request& request) {
+  spill_kv_request wanted = request;
+  if (wanted.device) {
+    int code = exit_done;
+    wanted.device = full_device(with, *request.device, code);
+    if (!wanted.device) {
+      return code;
+    }
+  }
+  return with.show<kv_reply>("SpillKv", to_json(wanted), [&](const kv_reply& reply) {
+    with.out() << "spilled " << bytes_text(reply.bytes) << " of KV, revision " << reply.revision
+               << "\n";
+  });
+}
+
+int fetch_kv(const context& with, const fetch_kv_request& request) {
+  return with.show<kv_reply>("FetchKv", to_json(request), [&](const kv_reply& reply) {
+    with.out() << "fetched " << bytes_text(reply.bytes) << " of KV, revision " << reply.revision
+               << "\n";
+  });
+}
+
+}  // namespace terrane::ipc::ctl

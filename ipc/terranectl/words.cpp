@@ -1,0 +1,151 @@
+#include "ipc/terranectl/words.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <ctime>
+#include <set>
+
+namespace terrane::ipc::ctl {
+namespace {
+
+std::string formatted(const char* format, double value, int places) {
+  char text[64];
+  std::snprintf(text, sizeof text, format, places, value);
+  return text;
+}
+
+std::string two_digits(long value) { return (value < 10 ? "0" : "") + std::to_string(value); }
+
+// "vulkan:0d1e2f30-…" → "vulkan:0d1e2f30"; PCI addresses and other short identities stay whole.
+std::string cut_name(const std::string& name) {
+  constexpr std::size_t longest_whole = 24;
+  const std::size_t colon = name.find(':');
+  if (colon == std::string::npos || name.size() <= longest_whole) {
+    return name;
+  }
+  return name.substr(0, colon + 9);
+}
+
+bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
+
+}  // namespace
+
+std::string decimal(double value, int places) { return formatted("%.*f", value, places); }
+
+std::string bytes_text(std::int64_t bytes) {
+  constexpr std::array units{"KiB", "MiB", "GiB", "TiB"};
+  if (bytes < 1024) {
+    return std::to_string(bytes) + " B";
+  }
+  double value = static_cast<double>(bytes) / 1024;
+  std::size_t unit = 0;
+  while (value >= 1023.95 && unit + 1 < units.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  return decimal(value, 1) + " " + units[unit];
+}
+
+std::string duration_text(double seconds) {
+  if (seconds < 60) {
+    return decimal(std::max(seconds, 0.0), 1) + " s";
+  }
+  const long minutes = static_cast<long>(seconds) / 60;
+  if (minutes < 60) {
+    return std::to_string(minutes) + "m " + two_digits(static_cast<long>(seconds) % 60) + "s";
+  }
+  if (minutes < 48 * 60) {
+    return std::to_string(minutes / 60) + "h " + two_digits(minutes % 60) + "m";
+  }
+  return std::to_string(minutes / (24 * 60)) + " days";
+}
+
+std::string ms_text(double milliseconds) {
+  if (milliseconds >= 10'000) {
+    return duration_text(milliseconds / 1000);
+  }
+  return decimal(milliseconds, milliseconds < 10 ? 2 : 0) + " ms";
+}
+
+std::string clock_text(std::int64_t unix_ms) {
+  const std::time_t seconds = static_cast<std::time_t>(unix_ms / 1000);
+  std::tm local{};
+  localtime_r(&seconds, &local);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &local);
+  const std::string thousandths = std::to_string(unix_ms % 1000);
+  return text + std::string(".") + std::string(3 - thousandths.size(), '0') + thousandths;
+}
+
+std::size_t width_of(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return !continues_character(c); }));
+}
+
+std::string cut(std::string_view text, std::size_t width) {
+  if (width_of(text) <= width) {
+    return std::string(text);
+  }
+  std::size_t end = 0;
+  for (std::size_t characters = 0; end < text.size(); ++end) {
+    if (!continues_character(text[end]) && ++characters >= width) {
+      break;
+    }
+  }
+  return std::string(text.substr(0, end)) + "…";
+}
+
+std::string printable(std::string_view text) {
+  std::string clean;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    // The C1 controls are two bytes in UTF-8: C2 80 to C2 9F.
+    const bool second =
+        byte == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0;
+    if (second) {
+      ++i;
+    }
+    if (second || byte == 0x7F || (byte < 0x20 && byte != '\n' && byte != '\t')) {
+      clean += "\xEF\xBF\xBD";  // U+FFFD, the replacement character
+    } else {
+      clean += text[i];
+    }
+  }
+  return clean;
+}
+
+device_names::device_names(std::vector<std::string> all) {
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  std::set<std::string> brief_names;
+  bool shorter = false;
+  for (const std::string& name : all) {
+    brief_names.insert(cut_name(name));
+    shorter = shorter || cut_name(name) != name;
+  }
+  cut_ = shorter && brief_names.size() == all.size();
+}
+
+std::string device_names::brief(const std::string& name) const {
+  return cut_ ? cut_name(name) : name;
+}
+
+std::string resolve_device(const std::string& text, const std::vector<std::string>& known) {
+  const std::string* only = nullptr;
+  for (const std::string& name : known) {
+    if (name == text) {
+      return text;
+    }
+    if (name.starts_with(text)) {
+      if (only != nullptr) {
+        return text;
+      }
+      only = &name;
+    }
+  }
+  return only == nullptr ? text : *only;
+}
+
+}  // namespace terrane::ipc::ctl

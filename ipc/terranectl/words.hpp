@@ -1,0 +1,42 @@
+// Numbers and times as people read them. Pure functions; any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace terrane::ipc::ctl {
+
+std::string bytes_text(std::int64_t bytes);     // "1.5 GiB"
+std::string duration_text(double seconds);      // "2h 05m", "3.5 s"
+std::string ms_text(double milliseconds);       // "1.25 ms"
+std::string decimal(double value, int places);  // "12.5"
+std::string clock_text(std::int64_t unix_ms);   // local time, "2026-01-31 12:00:05.250"
+
+// How wide a UTF-8 text is, in characters.
+std::size_t width_of(std::string_view text);
+// At most `width` characters, the last one "…" when something was cut.
+std::string cut(std::string_view text, std::size_t width);
+
+// Without control characters but newline and tab: what a model or a file says cannot drive the
+// terminal.
+std::string printable(std::string_view text);
+
+// Long device names cut after eight characters of their identity ("vulkan:0d1e2f30") as long as
+// that still tells them apart; the daemon's full names otherwise.
+class device_names {
+ public:
+  explicit device_names(std::vector<std::string> all);
+  std::string brief(const std::string& name) const;
+  bool any_cut() const { return cut_; }
+
+ private:
+  bool cut_ = false;
+};
+
+// The one device that the text names: in full, or the only one that begins so. Otherwise the text
+// itself, which the daemon will refuse with the names that it knows.
+std::string resolve_device(const std::string& text, const std::vector<std::string>& known);
+
+}  // namespace terrane::ipc::ctl

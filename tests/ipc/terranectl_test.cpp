@@ -1,0 +1,382 @@
+// terranectl as a function, against the fake service: what it prints, and its exit codes.
+#include <csignal>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include <boost/json/parse.hpp>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "ipc/control/part_pattern.hpp"
+#include "ipc/terranectl/program.hpp"
+#include "ipc/terranectl/table.hpp"
+#include "ipc/terranectl/words.hpp"
+#include "tests/ipc/fixture.hpp"
+
+namespace terrane::ipc::ctl {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+struct terranectl_test : control_test {
+  std::ostringstream out;
+  std::ostringstream err;
+  bool typed = false;
+  bool terminal = false;
+
+  int run(std::vector<std::string> arguments, const std::string& input = "") {
+    int pipes[2];
+    EXPECT_EQ(pipe(pipes), 0);
+    EXPECT_EQ(write(pipes[1], input.data(), input.size()), static_cast<ssize_t>(input.size()));
+    close(pipes[1]);
+    const int code = run_reading(std::move(arguments), pipes[0]);
+    close(pipes[0]);
+    return code;
+  }
+  int run_reading(std::vector<std::string> arguments, int input) {
+    out.str("");
+    err.str("");
+    surroundings around{out, err};
+    around.input = input;
+    around.input_is_terminal = typed;
+    around.out_is_terminal = terminal;
+    around.colours = terminal;
+    around.socket = path;
+    around.now_unix_ms = [] { return 1'700'000'090'000; };
+    return ctl::run(std::move(arguments), around);
+  }
+};
+
+TEST_F(terranectl_test, nobody_to_ask_is_exit_code_3) {
+  EXPECT_EQ(run({"status"}), 3);
+  EXPECT_THAT(err.str(), HasSubstr("no daemon: there is no socket " + path));
+  EXPECT_THAT(err.str(), HasSubstr("--socket"));
+  EXPECT_EQ(out.str(), "");
+}
+
+TEST_F(terranectl_test, a_wrong_command_line_is_exit_code_2) {
+  for (const std::vector<std::string>& wrong : {std::vector<std::string>{},
+                                                {"nonsense"},
+                                                {"move", "head"},
+                                                {"explain"},
+                                                {"explain", "x"},
+                                                {"status", "--nonsense"},
+                                                {"policy"},
+                                                {"generate", "a", "--max-tokens", "0"},
+                                                {"plan", "--assume", "nonsense"},
+                                                {"generate", ""}}) {
+    EXPECT_EQ(run(wrong), 2) << testing::PrintToString(wrong);
+    EXPECT_NE(err.str(), "") << testing::PrintToString(wrong);
+  }
+  EXPECT_EQ(run({"--help"}), 0);
+  EXPECT_THAT(out.str(), HasSubstr("Exit codes: 0 done"));
+}
+
+TEST_F(terranectl_test, the_socket_is_named_by_option) {
+  start();
+  EXPECT_EQ(run({"--socket", folder.path("other"), "status"}), 3);
+  EXPECT_EQ(run({"status", "--socket", path}), 0);
+}
+
+TEST_F(terranectl_test, every_table_fits_100_columns_and_has_no_colours_in_a_pipe) {
+  start();
+  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"status"},
+                                                    {"devices"},
+                                                    {"placement"},
+                                                    {"telemetry"},
+                                                    {"sessions"},
+                                                    {"policy", "ls"},
+                                                    {"explain", "41"},
+                                                    {"why", "head"}}) {
+    EXPECT_EQ(run(arguments), 0) << err.str();
+    std::istringstream lines(out.str());
+    for (std::string line; std::getline(lines, line);) {
+      EXPECT_LE(width_of(line), 100U) << line;
+      EXPECT_EQ(line.find('\033'), std::string::npos);
+      EXPECT_FALSE(line.ends_with(' ')) << line;
+    }
+  }
+}
+
+TEST_F(terranectl_test, json_is_what_the_daemon_said) {
+  start();
+  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"status", "--json"},
+                                                    {"--json", "devices"},
+                                                    {"placement", "--json"},
+                                                    {"telemetry", "--json"},
+                                                    {"sessions", "--json"},
+                                                    {"policy", "ls", "--json"},
+                                                    {"explain", "41", "--json"},
+                                                    {"why", "head", "--json"},
+                                                    {"plan", "--json"}}) {
+    EXPECT_EQ(run(arguments), 0);
+    EXPECT_TRUE(boost::json::parse(out.str()).is_object());
+  }
+  EXPECT_EQ(run({"explain", "9", "--json"}), 1);
+  const auto refused = boost::json::parse(out.str());
+  EXPECT_EQ(refused.at("error").as_string(), "io.terrane.Control.UnknownDecision");
+  EXPECT_EQ(refused.at("parameters").at("newest").as_int64(), 41);
+}
+
+TEST_F(terranectl_test, placement_names_devices_briefly_and_may_be_narrowed) {
+  start();
+  EXPECT_EQ(run({"placement"}), 0);
+  EXPECT_THAT(out.str(), HasSubstr("vulkan:0d1e2f30 "));
+  EXPECT_THAT(out.str(), HasSubstr("1m 30s"));
+  EXPECT_THAT(out.str(), HasSubstr("revision 7"));
+  EXPECT_EQ(run({"placement", "layer.*.attn"}), 0);
+  EXPECT_THAT(out.str(), HasSubstr("layer.1.attn"));
+  EXPECT_THAT(out.str(), Not(HasSubstr("head")));
+}
+
+TEST_F(terranectl_test, a_move_takes_patterns_and_the_beginning_of_a_device) {
+  start();
+  service.commit_moves = true;
+  EXPECT_EQ(run({"move", "layer.0-1.attn", "head", "vulkan"}), 0) << err.str();
+  EXPECT_EQ(
+      service.asked(),
+      (std::vector<std::string>{
+          "move layer.0.attn layer.1.attn head to vulkan:0d1e2f30-0000-0000-0000-000000000001"}));
+  EXPECT_THAT(out.str(), HasSubstr("moved 3 parts to vulkan:"));
+  EXPECT_THAT(out.str(), HasSubstr("pause 1.50 ms for 4.0 KiB, revision 8"));
+
+  EXPECT_EQ(run({"move", "all", "cpu", "--json"}), 0);
+  EXPECT_THAT(out.str(), HasSubstr("\"state\":\"preparing\""));
+  EXPECT_THAT(out.str(), HasSubstr("\"state\":\"committed\""));
+}
+
+TEST_F(terranectl_test, a_move_that_cannot_be_is_refused_with_words) {
+  start();
+  service.commit_moves = true;
+  EXPECT_EQ(run({"move", "layer.7", "cpu"}), 1);
+  EXPECT_THAT(err.str(), HasSubstr("no part is called layer.7"));
+  EXPECT_EQ(run({"move", "head", "cuda"}), 1);
+  EXPECT_THAT(err.str(), HasSubstr("there is no device \"cuda\""));
+  EXPECT_EQ(run({"move", "head", "cpu", "--revision", "3"}), 1);
+  EXPECT_THAT(err.str(), HasSubstr("revision 3, but the current one is 7"));
+}
+
+TEST_F(terranectl_test, generate_prints_text_only_unless_asked) {
+  start();
+  service.pieces = {"Once ", "upon"};
+  EXPECT_EQ(run({"generate", "tell"}), 0);
+  EXPECT_EQ(out.str(), "Once upon\n");
+  EXPECT_EQ(run({"generate", "tell", "--stats"}), 0);
+  EXPECT_THAT(err.str(), HasSubstr("[2 tokens, 20.0/s"));
+  EXPECT_EQ(run({"generate"}, "from a pipe"), 0);
+  EXPECT_EQ(service.asked().back(), "generate from a pipe");
+}
+
+TEST_F(terranectl_test, generate_passes_its_settings_on) {
+  start();
+  std::thread program([this] {
+    EXPECT_EQ(run({"generate", "--chat", "hello", "--temperature", "0", "--seed", "7", "--stop",
+                   "END", "--max-tokens", "9", "--system", "Be brief."}),
+              0);
+  });
+  const auto open = service.next_generate();
+  open.to.finish({});
+  program.join();
+  ASSERT_EQ(open.request.messages->size(), 2U);
+  EXPECT_EQ(open.request.messages->front().role, chat_role::system);
+  EXPECT_EQ(open.request.sampling->temperature, 0.0);
+  EXPECT_EQ(open.request.sampling->seed, 7);
+  EXPECT_EQ(open.request.stop, (std::vector<std::string>{"END"}));
+  EXPECT_EQ(open.request.max_tokens, 9);
+  EXPECT_FALSE(open.request.prompt);
+}
+
+TEST_F(terranectl_test, a_terminal_is_not_driven_by_what_the_model_says) {
+  start();
+  service.pieces = {"\033]0;gotcha\007", "ok"};
+  terminal = true;
+  EXPECT_EQ(run({"generate", "tell"}), 0);
+  EXPECT_THAT(out.str(), Not(HasSubstr("\033]")));
+  EXPECT_THAT(out.str(), HasSubstr("ok"));
+}
+
+TEST_F(terranectl_test, a_chat_from_a_pipe_keeps_one_session_and_closes_it) {
+  start();
+  service.pieces = {"Yes."};
+  EXPECT_EQ(run({"chat"}, "first\n\nsecond"), 0) << err.str();
+  EXPECT_EQ(out.str(), "Yes.\nYes.\n");
+  EXPECT_EQ(service.asked(),
+            (std::vector<std::string>{"generate first", "generate second", "close 3"}));
+}
+
+TEST_F(terranectl_test, a_chat_goes_on_after_a_refusal_and_ends_with_failure) {
+  start();
+  EXPECT_EQ(run({"chat", "--json"}, "/help\n"), 0);
+  std::thread program([this] { EXPECT_EQ(run({"chat"}, "first\nsecond\n"), 1); });
+  service.next_generate().to.fail(refuse::context_exceeded(3000, 2048));
+  const auto second = service.next_generate();
+  second.to.started(3);
+  second.to.finish({});
+  program.join();
+  EXPECT_THAT(err.str(), HasSubstr("the prompt has 3000 tokens and the context takes 2048"));
+}
+
+// Ctrl-C is a signal to the thread that chats; SIGINT stays blocked so that it cannot end the test.
+TEST_F(terranectl_test, ctrl_c_stops_the_reply_and_the_chat_goes_on) {
+  start();
+  typed = true;
+  sigset_t interrupt;
+  sigemptyset(&interrupt);
+  sigaddset(&interrupt, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &interrupt, nullptr);
+  int code = -1;
+  std::thread program([&] { code = run({"chat"}, "first\nsecond\n"); });
+  const auto first = service.next_generate();
+  first.to.started(3);
+  first.to.text("Once");
+  pthread_kill(program.native_handle(), SIGINT);
+  service.wait_for("stop 3");
+  generate_summary stopped;
+  stopped.stop = stop_reason::stopped;
+  first.to.finish(stopped);
+  const auto second = service.next_generate();
+  EXPECT_EQ(second.request.session, 3);
+  second.to.text(" more");
+  second.to.finish({});
+  program.join();
+  EXPECT_EQ(code, 0) << err.str();
+  EXPECT_THAT(out.str(), HasSubstr("Once"));
+}
+
+TEST_F(terranectl_test, policies_are_linted_from_files) {
+  start();
+  const std::string good = folder.path("good.yaml");
+  const std::string bad = folder.path("bad.yaml");
+  std::ofstream(good) << "policies: []\n";
+  std::ofstream(bad) << "policies: []\nfault: 1\n";
+  EXPECT_EQ(run({"policy", "lint", good}), 0);
+  EXPECT_THAT(out.str(), HasSubstr("no faults"));
+  EXPECT_EQ(run({"policy", "lint", good, bad}), 1);
+  EXPECT_THAT(out.str(), HasSubstr(bad + ":2:3: error: unknown key \"fault\""));
+  EXPECT_EQ(run({"policy", "lint", folder.path("missing.yaml")}), 1);
+  EXPECT_EQ(run({"policy", "reload"}), 1);
+  EXPECT_THAT(err.str(), HasSubstr("the old set stays in force"));
+  EXPECT_THAT(err.str(), HasSubstr("vram.yaml:3:5: leave must be below enter"));
+}
+
+TEST_F(terranectl_test, plan_explain_and_why_tell_in_sentences) {
+  start();
+  EXPECT_EQ(run({"plan"}), 0);
+  EXPECT_EQ(out.str(), "Nothing would be done.\n");
+  EXPECT_EQ(run({"plan", "--assume", "vulkan:0d/vram.used_ratio=0.95"}), 0);
+  EXPECT_THAT(out.str(), HasSubstr("a dry run"));
+  EXPECT_EQ(run({"explain", "41"}), 0);
+  EXPECT_THAT(out.str(), HasSubstr("vram-spill moved layer.1.ffn to cpu."));
+  EXPECT_THAT(out.str(), HasSubstr("1.25 ms"));
+  EXPECT_EQ(run({"why", "head"}), 0);
+  EXPECT_THAT(out.str(), HasSubstr("head is on cpu."));
+  EXPECT_EQ(run({"why", "heat"}), 1);
+  EXPECT_THAT(err.str(), HasSubstr("Did you mean head?"));
+}
+
+TEST_F(terranectl_test, sessions_are_spilled_fetched_stopped_and_closed) {
+  start();
+  EXPECT_EQ(run({"spill", "3", "--keep", "64"}), 0);
+  EXPECT_EQ(run({"fetch", "3"}), 0);
+  EXPECT_EQ(run({"stop", "3"}), 0);
+  EXPECT_EQ(run({"close", "3"}), 0);
+  EXPECT_EQ(run({"cancel", "5"}), 0);
+  EXPECT_EQ(run({"close", "4"}), 1);
+  EXPECT_EQ(service.asked(),
+            (std::vector<std::string>{"spill 3", "fetch 3", "stop 3", "close 3", "cancel 5"}));
+}
+
+TEST_F(terranectl_test, monitor_shows_events_and_counts) {
+  start();
+  std::thread daemon([this] {
+    while (events.subscribers() == 0) {
+      std::this_thread::yield();
+    }
+    event moved;
+    moved.kind = event_kind::move_committed;
+    moved.message = "head is on cpu";
+    moved.pause_ms = 0.5;
+    moved.decision = 41;
+    events.publish(moved);
+    events.publish({});
+  });
+  EXPECT_EQ(run({"monitor", "--count", "2"}), 0);
+  daemon.join();
+  EXPECT_THAT(out.str(), HasSubstr("move_committed: head is on cpu, pause 0.50 ms  (decision 41)"));
+}
+
+TEST(part_pattern, names_ranges_and_stars) {
+  EXPECT_TRUE(part_matches("all", "head"));
+  EXPECT_TRUE(part_matches("layer.3", "layer.3.attn"));
+  EXPECT_TRUE(part_matches("layer.2-11", "layer.11.ffn"));
+  EXPECT_TRUE(part_matches("layer.*.attn", "layer.7.attn"));
+  EXPECT_TRUE(part_matches("layer", "layer.7.attn"));
+  EXPECT_FALSE(part_matches("layer.2-11", "layer.12.ffn"));
+  EXPECT_FALSE(part_matches("layer.3", "layer.30.attn"));
+  EXPECT_FALSE(part_matches("layer.11-2", "layer.3.attn"));
+  EXPECT_FALSE(part_matches("layer.-2", "layer.2.attn"));
+  EXPECT_FALSE(part_matches("layer.0-99999999999999999999", "layer.2.attn"));
+  EXPECT_FALSE(part_matches("layer.3.attn.x", "layer.3.attn"));
+  EXPECT_FALSE(part_matches("*.x", "head"));
+
+  const std::vector<std::string> parts{"embedding", "layer.0.attn", "layer.1.attn", "head"};
+  EXPECT_EQ(expand_parts({"head", "layer.1", "layer.*"}, parts).value(),
+            (std::vector<std::string>{"layer.0.attn", "layer.1.attn", "head"}));
+  EXPECT_EQ(expand_parts({"head", "tail"}, parts).error(), "tail");
+  EXPECT_EQ(expand_parts({""}, parts).error(), "");
+}
+
+TEST(words, sizes_and_times) {
+  EXPECT_EQ(bytes_text(0), "0 B");
+  EXPECT_EQ(bytes_text(1536), "1.5 KiB");
+  EXPECT_EQ(bytes_text(1024 * 1024 - 1), "1.0 MiB");
+  EXPECT_EQ(bytes_text(std::int64_t{8} << 30), "8.0 GiB");
+  EXPECT_EQ(duration_text(3.5), "3.5 s");
+  EXPECT_EQ(duration_text(65), "1m 05s");
+  EXPECT_EQ(duration_text(7500), "2h 05m");
+  EXPECT_EQ(ms_text(1.25), "1.25 ms");
+  EXPECT_EQ(ms_text(12'000), "12.0 s");
+}
+
+TEST(words, texts_are_cut_between_characters) {
+  EXPECT_EQ(cut("äöü", 3), "äöü");
+  EXPECT_EQ(cut("äöüß", 3), "äö…");
+  EXPECT_EQ(width_of("äö…"), 3U);
+  EXPECT_EQ(printable("a\033b\177c\xC2\x9B"
+                      "d\n"),
+            "a\uFFFDb\uFFFDc\uFFFDd\n");
+  EXPECT_EQ(printable("ä€"), "ä€");
+}
+
+TEST(words, a_device_may_be_named_by_its_beginning) {
+  const std::vector<std::string> known{"cpu", "vulkan:aaaa", "vulkan:bbbb"};
+  EXPECT_EQ(resolve_device("cpu", known), "cpu");
+  EXPECT_EQ(resolve_device("vulkan:b", known), "vulkan:bbbb");
+  EXPECT_EQ(resolve_device("vulkan", known), "vulkan");
+  EXPECT_EQ(resolve_device("gpu", known), "gpu");
+}
+
+TEST(words, brief_device_names_stay_distinct) {
+  const std::string one = "vulkan:0d1e2f30-0000-0000-0000-000000000001";
+  const std::string like_it = "vulkan:0d1e2f30-0000-0000-0000-000000000002";
+  EXPECT_EQ(device_names({"cpu", one}).brief(one), "vulkan:0d1e2f30");
+  EXPECT_EQ(device_names({one, like_it}).brief(one), one);
+}
+
+TEST(table, one_column_gives_way_and_empty_ones_go) {
+  table rows({{"A"}, {"N", align::right}, {"EMPTY"}, {"TEXT", align::left, true}});
+  rows.add({"x", "5", "", "a long text that does not fit"});
+  rows.add({"yy", "10", "", "short\nlines"});
+  std::ostringstream out;
+  rows.print(out, 24, "", "");
+  EXPECT_EQ(out.str(),
+            "A    N  TEXT\n"
+            "x    5  a long text tha…\n"
+            "yy  10  short lines\n");
+}
+
+}  // namespace
+}  // namespace terrane::ipc::ctl
