@@ -7,7 +7,7 @@
 # Installs nothing, and needs no root, when everything is there already.
 set -euo pipefail
 
-build=(cmake ninja-build g++ ccache pkg-config libboost1.81-dev libyaml-cpp-dev liblua5.4-dev
+build=(cmake ninja-build g++ ccache pkg-config libboost1.81-dev libboost-json1.81-dev libyaml-cpp-dev liblua5.4-dev
   llvm-19-dev libpcre2-dev libcli11-dev libexpected-dev libsystemd-dev libvulkan-dev
   spirv-headers libzstd-dev zlib1g-dev python3 python3-venv)
 test=(libgtest-dev libgmock-dev spirv-tools clang-format clang-tidy systemd libvulkan1 mesa-vulkan-drivers
@@ -16,7 +16,7 @@ vulkan=(libvulkan1 mesa-vulkan-drivers)
 
 # Ubuntu 24.04 carries a newer Boost than the 1.81 that Debian 12 has beside its default.
 if [ -r /etc/os-release ] && . /etc/os-release && [ "${ID:-}" = ubuntu ]; then
-  build=("${build[@]/libboost1.81-dev/libboost-dev}")
+  build=("${build[@]/1.81-dev/-dev}")
 fi
 
 wanted=()

@@ -32,17 +32,17 @@ namespace {
 
 class local_engine final : public inference_engine {
  public:
-  local_engine(std::unique_ptr<const model> of, tokenizer words, device_rooms rooms,
-               const engine_options& options, const workspace_shape& shape,
-               std::vector<std::vector<resident_block_ptr>> blocks,
+  local_engine(std::unique_ptr<const model> of, tokenizer words,
+               std::unique_ptr<device_rooms> rooms, const engine_options& options,
+               const workspace_shape& shape, std::vector<std::vector<resident_block_ptr>> blocks,
                std::unique_ptr<execution_plan> plan)
       : model_(std::move(of)),
         words_(std::move(words)),
         rooms_(std::move(rooms)),
         options_(options),
-        loop_(*model_, words_, rooms_, options_, shape, std::move(blocks), std::move(plan)),
-        mover_(*model_, rooms_, shape, loop_) {
-    for (const auto& room : rooms_) devices_.push_back(room->on.get());
+        loop_(*model_, words_, *rooms_, options_, shape, std::move(blocks), std::move(plan)),
+        mover_(*model_, *rooms_, shape, loop_) {
+    for (const auto& room : *rooms_) devices_.push_back(room->on.get());
   }
 
   const model& loaded_model() const override { return *model_; }
@@ -84,10 +84,10 @@ class local_engine final : public inference_engine {
     for (const part_move& m : request.parts) {
       if (m.part >= model_->parts().size())
         return fail(error_code::not_found, "there is no part number " + std::to_string(m.part));
-      if (m.device >= rooms_.size())
+      if (m.device >= rooms_->size())
         return fail(error_code::not_found, "there is no device number " + std::to_string(m.device));
     }
-    if (request.spill && request.spill->device.value_or(0) >= rooms_.size())
+    if (request.spill && request.spill->device.value_or(0) >= rooms_->size())
       return fail(error_code::not_found,
                   "there is no device number " + std::to_string(*request.spill->device));
     if (request.revision && *request.revision != revision()) {
@@ -100,7 +100,7 @@ class local_engine final : public inference_engine {
 
   std::unique_ptr<const model> model_;
   tokenizer words_;
-  device_rooms rooms_;
+  std::unique_ptr<device_rooms> rooms_;  // plans refer to it
   std::vector<device*> devices_;
   engine_options options_;
   step_loop loop_;
@@ -151,15 +151,15 @@ result<std::unique_ptr<inference_engine>> inference_engine::start(
   result<tokenizer> words = tokenizer::make(std::move(*read));
   if (!words) return tl::unexpected<error>(words.error());
 
-  device_rooms rooms;
+  auto rooms = std::make_unique<device_rooms>();
   for (std::uint32_t d = 0; d < devices.size(); d++)
-    rooms.push_back(std::make_unique<device_room>(std::move(devices[d]), d, *of));
+    rooms->push_back(std::make_unique<device_room>(std::move(devices[d]), d, *of));
   const workspace_shape shape{options.rows, options.sessions, options.context_tokens};
   std::vector<std::vector<resident_block_ptr>> blocks(of->parts().size());
   std::uint64_t total = 0, before = 0;
   for (part_index p = 0; p < blocks.size(); p++) total += of->part_bytes(p);
   for (part_index p = 0; p < blocks.size(); p++) {
-    device_room& room = *rooms[options.placement[p]];
+    device_room& room = *(*rooms)[options.placement[p]];
     ok = room.open(*of, shape);
     if (!ok) return tl::unexpected<error>(ok.error());
     for (std::uint32_t b : of->parts()[p].blocks) {
@@ -174,7 +174,8 @@ result<std::unique_ptr<inference_engine>> inference_engine::start(
     }
   }
   residency where{options.placement, std::vector<std::uint32_t>(of->config().layers, 0)};
-  result<std::unique_ptr<execution_plan>> plan = execution_plan::make(*of, rooms, std::move(where));
+  result<std::unique_ptr<execution_plan>> plan =
+      execution_plan::make(*of, *rooms, std::move(where));
   if (plan) {
     ok = (*plan)->prepare({1, 1, 1});
     if (!ok) return tl::unexpected<error>(ok.error());

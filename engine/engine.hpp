@@ -54,6 +54,7 @@ struct reply_summary {
   std::uint32_t moves = 0;  // committed during the reply
   double longest_pause_ms = 0;
   std::uint64_t logits_hash = 0;  // over all tokens of the reply; 0 if not asked for
+  std::string rest;  // text held back until the end: the beginning of a stop text or character
 };
 
 class reply_observer {
@@ -111,6 +112,7 @@ struct move_status {
   std::uint64_t revision = 0;  // of the placement after the commit
   std::optional<error> failure;
   wall_time ended;
+  std::chrono::steady_clock::time_point committed_at;  // the end of the pause
 };
 // Called at each change of state, and at progress now and then.
 using move_observer = std::function<void(const move_status&)>;

@@ -118,6 +118,7 @@ void mover::carry_out(move_job& job) {
       std::lock_guard lock(guard_);
       job.status.bytes_in_pause = committed->bytes;
       job.status.pause_ms = committed->pause_ms;
+      job.status.committed_at = committed->at;
       job.status.revision = committed->revision;
       break;
     }

@@ -211,13 +211,13 @@ void step_loop::give_token(session& s, std::span<const float> logits, std::uint6
   tokens_++;
   const auto& stops = r.request.stop_tokens;
   if (std::find(stops.begin(), stops.end(), *drawn) != stops.end()) {
-    send_text(r, *drawn, {}, hash, true);
+    r.observer->on_token({*drawn, {}, hash});
     return finish(s, stop_reason::end_of_text);
   }
   const bool full = s.tokens.size() + 1 >= s.tokens.capacity();
   const bool last = r.summary.generated_tokens >= r.request.max_tokens || full;
   s.tokens.push_back(*drawn);
-  send_text(r, *drawn, words_.bytes(*drawn), hash, last);
+  r.observer->on_token({*drawn, r.stops.push(r.text.push(words_.bytes(*drawn))), hash});
   if (r.stops.found()) return finish(s, stop_reason::stop_text);
   if (last)
     return finish(s, full && r.summary.generated_tokens < r.request.max_tokens
@@ -226,23 +226,16 @@ void step_loop::give_token(session& s, std::span<const float> logits, std::uint6
   if (r.stop_asked) finish(s, stop_reason::stopped);
 }
 
-void step_loop::send_text(reply& r, token_id token, std::string_view bytes, std::uint64_t hash,
-                          bool last) {
-  r.observer->on_token({token, r.stops.push(r.text.push(bytes)), hash});
-  if (!last || r.stops.found()) return;
-  const std::string_view rest = r.stops.push(r.text.finish());
-  if (!rest.empty()) r.observer->on_token({token, rest, 0});
-  if (r.stops.found()) return;
-  const std::string_view held = r.stops.finish();
-  if (!held.empty()) r.observer->on_token({token, held, 0});
-}
-
 void step_loop::finish(session& s, stop_reason reason, std::optional<error> failure) {
   reply& r = *s.answering;
   const steady_time now = std::chrono::steady_clock::now();
   r.summary.session = s.id;
   r.summary.reason = reason;
   r.summary.failure = std::move(failure);
+  if (!r.stops.found()) {
+    r.summary.rest = r.stops.push(r.text.finish());
+    if (!r.stops.found()) r.summary.rest += r.stops.finish();
+  }
   const bool any = r.summary.generated_tokens > 0;
   r.summary.prefill_ms = ms_between(r.started, any ? r.first_token : now);
   r.summary.decode_ms = any ? ms_between(r.first_token, now) : 0;

@@ -52,6 +52,7 @@ class step_loop {
   struct commit_report {
     std::uint64_t bytes = 0;  // copied in the pause
     double pause_ms = 0;
+    steady_time at;           // its end
     std::uint64_t revision = 0;
   };
   result<commit_report> commit(move_job& job);
@@ -80,7 +81,6 @@ class step_loop {
   void step();
   void hand_out();
   void give_token(session& s, std::span<const float> logits, std::uint64_t hash);
-  void send_text(reply& r, token_id token, std::string_view bytes, std::uint64_t hash, bool last);
   void finish(session& s, stop_reason reason, std::optional<error> failure = {});
   void fail_step(const error& why);
   session* find(session_id id);

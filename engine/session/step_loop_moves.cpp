@@ -161,15 +161,15 @@ result<step_loop::commit_report> step_loop::commit(move_job& job) {
                  job.status.reason};
   }
   revision_++;
-  const double pause_ms =
-      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  const steady_time end = std::chrono::steady_clock::now();
+  const double pause_ms = std::chrono::duration<double, std::milli>(end - begin).count();
   for (auto& s : sessions_) {
     if (!s->answering) continue;
     s->answering->summary.moves++;
     s->answering->summary.longest_pause_ms =
         std::max(s->answering->summary.longest_pause_ms, pause_ms);
   }
-  return commit_report{*bytes, pause_ms, revision_};
+  return commit_report{*bytes, pause_ms, end, revision_};
 }
 
 }  // namespace terrane::engine

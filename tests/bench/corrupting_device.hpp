@@ -1,0 +1,15 @@
+// A device that flips one bit of the first KV page that is copied to it, to show that the
+// comparison of logits would notice. Owns the device it wraps.
+#pragma once
+
+#include <memory>
+
+#include "engine/device/device.hpp"
+#include "engine/model/model.hpp"
+
+namespace terrane::bench {
+
+std::unique_ptr<engine::device> make_corrupting_device(std::unique_ptr<engine::device> inner,
+                                                       const engine::model& of);
+
+}  // namespace terrane::bench

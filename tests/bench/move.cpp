@@ -1,0 +1,147 @@
+#include "tests/bench/move.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace terrane::bench {
+
+namespace {
+
+struct one_move {
+  std::uint32_t to = 0;
+  steady_time begin, committed;  // asked for; reported as committed
+  engine::move_status status;
+};
+
+engine::move_request everything_to(const engine::inference_engine& e, std::uint32_t device) {
+  engine::move_request r;
+  r.by = "bench";
+  for (engine::part_index p = 0; p < e.loaded_model().parts().size(); p++)
+    r.parts.push_back({p, device});
+  return r;
+}
+
+// Gaps between tokens, and on which placement the later token was made.
+struct token_gaps {
+  std::vector<steady_time> end;
+  std::vector<double> ms;
+  std::vector<int> placement;  // device, or -1 where a commit fell into the gap
+};
+
+token_gaps measure_gaps(const recorder& reply, const std::vector<one_move>& moves) {
+  token_gaps g;
+  for (std::size_t i = 1; i < reply.times.size(); i++) {
+    int placement = 0;
+    for (const one_move& m : moves) {
+      if (m.committed < reply.times[i - 1])
+        placement = static_cast<int>(m.to);
+      else if (m.committed <= reply.times[i])
+        placement = -1;
+    }
+    g.end.push_back(reply.times[i]);
+    g.ms.push_back(ms_between(reply.times[i - 1], reply.times[i]));
+    g.placement.push_back(placement);
+  }
+  return g;
+}
+
+std::vector<double> gaps_on(const token_gaps& g, int placement) {
+  std::vector<double> out;
+  for (std::size_t i = 0; i < g.ms.size(); i++)
+    if (g.placement[i] == placement) out.push_back(g.ms[i]);
+  return out;
+}
+
+// Tokens a second while moves prepared, as a share of the rate at other times on the same device.
+double share_while_preparing(const token_gaps& g, const std::vector<one_move>& moves,
+                             const std::array<double, 2>& median) {
+  double spent = 0, undisturbed = 0;
+  for (const one_move& m : moves)
+    for (std::size_t i = 0; i < g.ms.size(); i++) {
+      const bool inside = g.end[i] <= m.committed && ms_between(m.begin, g.end[i]) >= g.ms[i];
+      if (!inside || g.placement[i] < 0) continue;
+      spent += g.ms[i];
+      undisturbed += median[static_cast<std::size_t>(g.placement[i])];
+    }
+  return spent == 0 ? 1 : undisturbed / spent;
+}
+
+boost::json::object quantiles(const std::vector<double>& v) {
+  return {{"p50", quantile(v, 0.5)},
+          {"p99", quantile(v, 0.99)},
+          {"max", quantile(v, 1)},
+          {"count", v.size()}};
+}
+
+boost::json::object direction(const token_gaps& g, const std::vector<one_move>& moves,
+                              std::uint32_t to, double token_ms) {
+  std::vector<double> pauses, stood_still, prepare;
+  std::uint64_t bytes_before = 0, bytes_in_pause = 0;
+  for (const one_move& m : moves) {
+    if (m.to != to) continue;
+    // The gap that the commit fell into, less a gap as usual on the new placement.
+    const auto gap = std::lower_bound(g.end.begin(), g.end.end(), m.committed);
+    if (gap != g.end.end())
+      pauses.push_back(
+          std::max(0.0, g.ms[static_cast<std::size_t>(gap - g.end.begin())] - token_ms));
+    stood_still.push_back(m.status.pause_ms);
+    prepare.push_back(m.status.prepare_ms);
+    bytes_before = std::max(bytes_before, m.status.bytes_done);
+    bytes_in_pause = std::max(bytes_in_pause, m.status.bytes_in_pause);
+  }
+  return {{"pause_ms", quantiles(pauses)},
+          {"commit_ms", quantiles(stood_still)},
+          {"prepare_ms", quantile(prepare, 0.5)},
+          {"token_ms", token_ms},
+          {"pause_p99_in_tokens", token_ms > 0 ? quantile(pauses, 0.99) / token_ms : 0},
+          {"bytes_before", bytes_before},
+          {"bytes_in_pause", bytes_in_pause}};
+}
+
+}  // namespace
+
+result<boost::json::object> run_move(const move_options& options) {
+  result<std::unique_ptr<engine::inference_engine>> opened = open_model(options.model);
+  if (!opened) return tl::unexpected<error>(opened.error());
+  engine::inference_engine& e = **opened;
+  auto reply = std::make_shared<recorder>();
+  engine::generate_request request;
+  request.prompt = random_tokens(e, options.context, options.seed);
+  request.max_tokens = 1U << 20;
+  request.sampling.seed = options.seed;
+  result<engine::session_id> session = e.generate(request, reply);
+  if (!session) return tl::unexpected<error>(session.error());
+  reply->wait_for(16);
+
+  std::vector<one_move> moves;
+  for (std::uint32_t m = 0; m < options.repeat && !reply->ended(); m++) {
+    one_move made;
+    made.to = (m + 1) % 2;
+    made.begin = std::chrono::steady_clock::now();
+    made.status = move_and_wait(e, everything_to(e, made.to));
+    made.committed = made.status.committed_at;
+    if (made.status.failure) return tl::unexpected<error>(*made.status.failure);
+    moves.push_back(made);
+    reply->wait_for(reply->tokens() + options.settle);
+  }
+  e.stop(*session);
+  const engine::reply_summary& end = reply->wait();
+  if (end.failure) return tl::unexpected<error>(*end.failure);
+
+  const token_gaps gaps = measure_gaps(*reply, moves);
+  const std::array<double, 2> token_ms = {quantile(gaps_on(gaps, 0), 0.5),
+                                          quantile(gaps_on(gaps, 1), 0.5)};
+  return boost::json::object{
+      {"command", "move"},
+      {"context", options.context},
+      {"context_at_end", options.context + reply->times.size()},
+      {"moves", moves.size()},
+      {"to_second", direction(gaps, moves, 1, token_ms[1])},
+      {"back", direction(gaps, moves, 0, token_ms[0])},
+      {"token_rate_while_preparing", share_while_preparing(gaps, moves, token_ms)},
+      {"page_bytes", kernels::page_bytes(e.loaded_model().config().attention)},
+      {"layers", e.loaded_model().config().layers},
+      {"on", describe(e)}};
+}
+
+}  // namespace terrane::bench
