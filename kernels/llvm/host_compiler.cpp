@@ -22,7 +22,7 @@ tl::unexpected<error> fault(const std::string& what, llvm::Error e) {
 
 class host_compiler::state {
  public:
-  state(std::unique_ptr<llvm::orc::LLJIT> jit, code_cache* cache)
+  state(std::unique_ptr<llvm::orc::LLJIT> jit, const code_cache* cache)
       : jit_(std::move(jit)), cache_(cache), identity_(host_identity()) {}
 
   result<group_function> compile(const program& p);
@@ -34,7 +34,7 @@ class host_compiler::state {
                               const std::string& symbol);
 
   std::unique_ptr<llvm::orc::LLJIT> jit_;
-  code_cache* cache_;
+  const code_cache* cache_;
   std::string identity_;
   std::mutex mutex_;                             // of what follows
   std::map<std::string, group_function> known_;  // by the program's text
@@ -84,7 +84,7 @@ result<group_function> host_compiler::state::link(const std::vector<std::byte>& 
   return address->toPtr<group_function>();
 }
 
-result<std::unique_ptr<host_compiler>> host_compiler::make(code_cache* cache) {
+result<std::unique_ptr<host_compiler>> host_compiler::make(const code_cache* cache) {
   // Registers LLVM's targets and tells early whether there is one for this host.
   if (auto machine = make_target_machine(host_target()); !machine)
     return tl::unexpected(machine.error());

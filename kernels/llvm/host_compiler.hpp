@@ -22,7 +22,7 @@ using group_function = void (*)(const std::uint64_t* arguments, std::uint32_t x_
 class host_compiler {
  public:
   // `cache` may be null; it must outlive the compiler.
-  static result<std::unique_ptr<host_compiler>> make(code_cache* cache);
+  static result<std::unique_ptr<host_compiler>> make(const code_cache* cache);
   ~host_compiler();
   host_compiler(const host_compiler&) = delete;
   host_compiler& operator=(const host_compiler&) = delete;
