@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "ipc/terranectl/commands.hpp"
+#include "ipc/terranectl/words.hpp"
 
 namespace terrane::ipc::ctl {
 namespace {
@@ -30,6 +31,11 @@ class command_line {
   }
 
   int run(std::vector<std::string> arguments, const surroundings& around) {
+    if (const auto unknown = unknown_command(arguments)) {
+      around.err << "terranectl: there is no command " << printable(*unknown)
+                 << "; terranectl --help lists them\n";
+      return exit_usage;
+    }
     std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
     try {
       app_.parse(std::move(arguments));
@@ -50,12 +56,26 @@ class command_line {
     return command(app_, name, what, std::move(does));
   }
 
+  // The word in the place of the command, if it is none.
+  std::optional<std::string> unknown_command(const std::vector<std::string>& arguments) const {
+    for (auto word = arguments.begin(); word != arguments.end(); ++word) {
+      if (*word == "--socket" && word + 1 != arguments.end()) {
+        ++word;
+      } else if (!word->starts_with('-')) {
+        const auto named =
+            app_.get_subcommands([&](const CLI::App* one) { return one->get_name() == *word; });
+        return named.empty() ? std::optional(*word) : std::nullopt;
+      }
+    }
+    return std::nullopt;
+  }
+
   void add_show() {
     command("status", "What runs, in one look", show_status);
     command("devices", "The devices, and who holds how many bytes on each", show_devices);
     auto* placement = command("placement", "Where every part of the model is, and why",
-                              [this](const context& with) { return show_placement(with, parts_); });
-    placement->add_option("PART", parts_, "Only these: layer.0-11, layer.*.attn, head");
+                              [this](const context& with) { return show_placement(with, words_); });
+    placement->add_option("PART", words_, "Only these: layer.0-11, layer.*.attn, head");
     command("telemetry", "The readings that policies see", show_telemetry);
     command("sessions", "Your sessions (all of them for an administrator)", show_sessions);
     auto* events = command("monitor", "Events as they happen",
@@ -97,17 +117,18 @@ class command_line {
   }
 
   void add_steer() {
-    auto* move =
-        command("move", "Move parts of the model to a device", [this](const context& with) {
-          const std::string device = parts_.back();
-          parts_.pop_back();
-          return move_parts(with, parts_, device, revision_);
-        });
-    move->add_option("PART... DEVICE", parts_,
-                     "Parts (layer.0-11, layer.*.attn, head, all), then the device; the beginning "
-                     "of its name will do")
+    auto* move = command("move", "Move parts of the model to a device: move PART... DEVICE",
+                         [this](const context& with) {
+                           const std::string device = words_.back();
+                           words_.pop_back();
+                           return move_parts(with, words_, device, revision_);
+                         });
+    move->add_option(
+            "PART", words_,
+            "Parts (layer.0-11, layer.*.attn, head, all), then the device (the beginning of "
+            "its name will do)")
         ->required()
-        ->expected(2, 100'000);
+        ->expected(-2);  // two or more
     auto* cancel = command("cancel", "Give up a move that is being prepared",
                            [this](const context& with) { return cancel_move(with, number_); });
     cancel->add_option("MOVE", number_)->required();
@@ -154,7 +175,7 @@ class command_line {
   action chosen_;
   std::string socket_;
   bool json_ = false;
-  std::vector<std::string> parts_;
+  std::vector<std::string> words_;
   std::vector<std::string> files_;
   std::vector<std::string> assume_;
   std::string text_;

@@ -23,6 +23,18 @@ std::string model_text(const model_info& model) {
          (model.chat_format ? "chat format " + *model.chat_format : "no chat format");
 }
 
+const char* verb_of(access_level level) {
+  switch (level) {
+    case access_level::observe:
+      return "observe";
+    case access_level::operate:
+      return "observe and operate";
+    case access_level::admin:
+      return "observe, operate and administer";
+  }
+  return "";
+}
+
 void print_status(const context& with, const status_reply& status) {
   const char* state = boost::describe::enum_to_string(status.state, "");
   line(with, "daemon",
@@ -41,8 +53,7 @@ void print_status(const context& with, const status_reply& status) {
        std::to_string(status.policies) + ", revision " + status.policy_revision +
            (status.last_decision ? ", last decision " + std::to_string(*status.last_decision)
                                  : ", no decision yet"));
-  line(with, "access",
-       std::string("you may ") + boost::describe::enum_to_string(status.access, ""));
+  line(with, "access", std::string("you may ") + verb_of(status.access));
   for (const std::string& warning : status.warnings) {
     with.out() << with.paint(colour::bad, "warning   ") << printable(warning) << "\n";
   }
@@ -86,7 +97,9 @@ void print_devices(const context& with, const devices_reply& reply) {
   if (names.any_cut()) {
     with.out() << "\n";
     for (const device_info& one : reply.devices) {
-      with.out() << with.paint(colour::dim, names.brief(one.name) + " = " + one.name) << "\n";
+      if (names.brief(one.name) != one.name) {
+        with.out() << with.paint(colour::dim, names.brief(one.name) + " = " + one.name) << "\n";
+      }
     }
   }
 }

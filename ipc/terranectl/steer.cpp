@@ -53,7 +53,8 @@ void print_moved(const context& with, const move_request& request, const move_re
   with.out() << (with.around().out_is_terminal ? "\r\033[K" : "") << "moved "
              << (request.parts.size() == 1 ? request.parts.front()
                                            : std::to_string(request.parts.size()) + " parts")
-             << " to " << printable(request.device) << ": " << bytes_text(reply.bytes_total);
+             << " to " << printable(device_names({request.device}).brief(request.device)) << ": "
+             << bytes_text(reply.bytes_total);
   if (reply.pause_ms) {
     with.out() << ", pause " << ms_text(*reply.pause_ms);
   }

@@ -71,6 +71,8 @@ TEST_F(terranectl_test, a_wrong_command_line_is_exit_code_2) {
     EXPECT_EQ(run(wrong), 2) << testing::PrintToString(wrong);
     EXPECT_NE(err.str(), "") << testing::PrintToString(wrong);
   }
+  EXPECT_EQ(run({"--socket", "x", "statsu"}), 2);
+  EXPECT_THAT(err.str(), HasSubstr("there is no command statsu"));
   EXPECT_EQ(run({"--help"}), 0);
   EXPECT_THAT(out.str(), HasSubstr("Exit codes: 0 done"));
 }
