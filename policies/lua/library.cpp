@@ -76,6 +76,7 @@ void join_last_two(lua_State* L) {
 }
 
 int concat(lua_State* L) {
+  charge(L, lua_gettop(L));
   bool plain = true;
   for (int i = 1; i <= lua_gettop(L); ++i) plain = plain && is_text_or_number(L, i);
   if (plain) {

@@ -100,6 +100,7 @@ int math_log(lua_State* L) {
 int extreme(lua_State* L, bool largest) {
   const int count = lua_gettop(L);
   int best = 1;
+  charge(L, count / 4);
   luaL_checknumber(L, 1);
   for (int i = 2; i <= count; ++i) {
     luaL_checknumber(L, i);

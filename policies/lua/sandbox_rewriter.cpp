@@ -116,10 +116,18 @@ class rewriter {
   void advance() {
     last_end_ = current_.end;
     current_ = fault_ ? ended() : lexer_.next();
-    if (current_.kind == token_kind::invalid) fail(lexer_.problem());
-    if (current_.text.size() > longest_token_) fail("a string or name is too long");
-    if (current_.text.starts_with(reserved_prefix))
+    check_token();
+  }
+
+  void check_token() {
+    if (current_.kind == token_kind::invalid) return fail(lexer_.problem());
+    if (current_.text.size() > longest_token_) return fail("a string or name is too long");
+    if (current_.kind != token_kind::name) return;
+    if (current_.text.starts_with(reserved_prefix)) {
       fail("names that begin with __terrane_ are reserved");
+    } else if (current_.text == "_ENV") {
+      fail("_ENV is not available in policies");  // Lua 5.4.4 compiles a constant one wrongly
+    }
   }
 
   token ended() const {

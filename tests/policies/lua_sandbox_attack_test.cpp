@@ -385,7 +385,25 @@ const attack of_control[] = {
     {"operators_by_name", "__terrane_power = nil", syntax, "reserved"},
     {"operators_as_locals", "local __terrane_length = 1", syntax, "reserved"},
     {"operators_as_arguments", "print(...)", syntax, "'...'"},
-    {"environment_replaced", "local _ENV = {} local x = #{1, 2} y = 'a' .. 1 ^ 2", harmless},
+    {"environment_replaced", "local _ENV = {} local x = #{1, 2} y = 'a' .. 1 ^ 2", syntax,
+     "attack.lua:1:7: _ENV is not available"},
+    {"environment_constant", "local _ENV <const> = 10 x = 1", syntax, "_ENV is not available"},
+    {"math_over_many_arguments",
+     "local t = {} for i = 1, 250 do t[i] = i end local function f(n, ...) "
+     "if n > 0 then return f(n - 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ...) end "
+     "while true do math.max(...) end end f(100, table.unpack(t))",
+     budget},
+    {"colliding_float_keys",
+     "local t = {} for i = 1, 100000 do t[(i * 8191 * 4095 + 0.5) * 2.0 ^ 9] = i end", memory},
+    {"upvalues_by_the_hundred",
+     "local a1, a2, a3, a4, a5, a6, a7, a8, a9, b1, b2, b3, b4, b5, b6, b7, b8, b9 while true do "
+     "local f = function() return a1, a2, a3, a4, a5, a6, a7, a8, a9, b1, b2, b3, b4, b5, b6, b7, "
+     "b8, b9 end end",
+     budget},
+    {"nested_protected_calls",
+     "local function f(n, g, ...) if n == 0 then while true do end end return g(f, n - 1, g, ...) "
+     "end f(150, pcall, pcall)",
+     budget},
     {"environment_emptied",
      "local g = _G for k in pairs(g) do g[k] = nil end local x = #{1} .. 'a' while true do end",
      budget},
