@@ -94,7 +94,9 @@ std::string explain_text(const decision_record& r) {
     if (c.removed_by != filter::none) text += "  Left: " + sentence(c) + ".\n";
   }
   for (const std::string& n : r.notes) text += "  " + n + "\n";
-  if (r.moves.empty()) text += "  Nothing was moved.\n";
+  if (r.moves.empty()) {
+    text += r.candidates.empty() ? "  There was nothing to move.\n" : "  Nothing was moved.\n";
+  }
   return text;
 }
 

@@ -71,6 +71,11 @@ question find_subject(const std::string& subject, const snapshot& now,
 
 // Whether a policy judged for that object may move the subject.
 bool concerns(const policy_status& s, const question& q, const snapshot& now) {
+  if (q.held != nullptr && std::ranges::any_of(q.held->by, [&](const hold& h) {
+        return h.policy == s.policy && h.object == s.object;
+      })) {
+    return true;
+  }
   if (q.part != nullptr) {
     const device_state* cpu = find_cpu(now);
     const bool on_cpu = cpu != nullptr && q.part->device == cpu->name;
@@ -119,7 +124,10 @@ std::string held_text(const holding& held) {
     text += h.releasing ? "has let it go home to " + home : "holds it away from its home, " + home;
     text += ".\n";
   }
-  if (held.blocked_by != filter::none) {
+  if (held.room_since_ms != reading::never) {
+    text +=
+        "There is room for it at home again; it goes when that has lasted as long as 'leave'.\n";
+  } else if (held.blocked_by != filter::none) {
     text += "It is kept from going home: " + std::string(to_string(held.blocked_by)) + ".\n";
   }
   return text;

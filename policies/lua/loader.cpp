@@ -243,7 +243,8 @@ void load_rules(const std::string& name, std::string_view text, std::vector<rule
   if (done) done = box.run(*chunk);
   if (!done) return report(done.error());
   if (found == 0) {
-    faults.push_back({severity::warning, {name}, "defines no policy"});
+    const source_location where{name, 1, 1};
+    faults.push_back({severity::warning, where, "defines no policy"});
   }
 }
 

@@ -50,7 +50,7 @@ void end_move(pipeline_state& state, const issued_move& issued, move_outcome out
     if (issued.goes_home) state.held.erase(subject);
   } else {
     note_failure(state, m, now_ms);
-    if (!issued.goes_home) undo_hold(state, issued);
+    undo_hold(state, issued);
   }
   if (latch_state* latch = find_latch(state, m.policy, issued.object)) {
     move_ended(*latch, completed_ms);

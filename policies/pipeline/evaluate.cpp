@@ -11,6 +11,7 @@
 #include "policies/planner/holds.hpp"
 #include "policies/planner/objects.hpp"
 #include "policies/planner/propose.hpp"
+#include "policies/rule/lint.hpp"
 
 namespace terrane::policies {
 namespace {
@@ -59,6 +60,7 @@ class tick {
   void bring_home();
   void bring_home_for(const rule& r, policy_memory& memory, const std::string& object,
                       const std::vector<homecoming>& list);
+  bool has_lasted(const rule& r, const planned_move& m);
   decision_record& record_for(const rule& r, const std::string& object);
   decision_record new_record(const rule& r, const std::string& object, decision_event event);
   binder& planner() {
@@ -118,10 +120,21 @@ void tick::act(const fired& f) {
   out_.records.push_back(std::move(record));
 }
 
+// Whether everything the policy wants is so already.
+bool is_satisfied(const decision_record& record) {
+  const auto is_so = [](const candidate& c) {
+    return c.removed_by == filter::already_there || c.removed_by == filter::not_needed ||
+           c.removed_by == filter::already_moving;
+  };
+  return record.notes.empty() && record.moves.empty() &&
+         std::ranges::all_of(record.candidates, is_so);
+}
+
 // Returns whether there is anything to tell.
 bool tick::plan_more(const fired& f, decision_record& record) {
   policy_memory& memory = state_.policies[f.rule_index];
   latch_state& latch = memory.latches[f.latch_index].latch;
+  const bool again = f.signal == latch_signal::again;
   hold_on(state_, record.policy, record.object);
   if (memory.retry_ms != reading::never && now_.time_ms < memory.retry_ms) {
     planned(latch, now_.time_ms, 0);
@@ -130,7 +143,8 @@ bool tick::plan_more(const fired& f, decision_record& record) {
   const std::optional<proposal> p = ask(f, lua::entry_point::plan, record);
   const std::uint32_t moves = p ? bind_and_issue(f, *p, record) : 0;
   planned(latch, now_.time_ms, moves);
-  return true;
+  // A policy that has done all it wants stays engaged; that is no news.
+  return !again || !is_satisfied(record);
 }
 
 void tick::undo(const fired& f, decision_record& record) {
@@ -229,7 +243,11 @@ void tick::issue(const rule& r, policy_memory& memory, planned_move m, decision_
   if (goes_home) {
     // Should it fail, it is tried again as any homecoming.
     let_go(state_, m.policy, record.object, m.reason, &subject);
-    if (held != state_.held.end()) held->second.put_on = m.to;
+    if (held != state_.held.end()) {
+      held->second.put_on = m.to;
+      held->second.blocked_by = filter::none;
+      held->second.room_since_ms = reading::never;
+    }
   } else {
     adds_hold = hold_away(state_, m, record.object, home_of(now_, m));
   }
@@ -272,6 +290,15 @@ intent homeward(const homecoming& h) {
   return i;
 }
 
+// What there was no room for goes home only when the room has lasted as long as `leave` asks: its
+// policy released because it had taken things away, which says nothing about bringing them back.
+bool tick::has_lasted(const rule& r, const planned_move& m) {
+  holding& held = state_.held.at({m.kind, m.subject});
+  if (held.blocked_by != filter::no_room) return true;
+  if (held.room_since_ms == reading::never) held.room_since_ms = now_.time_ms;
+  return now_.time_ms - held.room_since_ms >= longest_held_ms(r.leave);
+}
+
 void tick::bring_home_for(const rule& r, policy_memory& memory, const std::string& object,
                           const std::vector<homecoming>& list) {
   decision_record scratch;
@@ -288,17 +315,23 @@ void tick::bring_home_for(const rule& r, policy_memory& memory, const std::strin
     scratch.candidates.push_back(std::move(c));
   }
   std::vector<planned_move> moves = planner().bind(r, p, memory, scratch);
+  std::erase_if(moves, [&](const planned_move& m) { return !has_lasted(r, m); });
   bool news = !moves.empty();
   for (const candidate& c : scratch.candidates) {
     if (c.removed_by == filter::none || c.removed_by == filter::already_moving) continue;
     holding& held = state_.held.at({c.kind, c.subject});
     news = news || held.blocked_by != c.removed_by;
     held.blocked_by = c.removed_by;
+    held.room_since_ms = reading::never;
   }
   // A thing that is kept from home by the same as in the last tick is no news.
   if (!news) return;
   decision_record& record = record_for(r, object);
-  std::ranges::move(scratch.candidates, std::back_inserter(record.candidates));
+  for (candidate& c : scratch.candidates) {
+    const bool waits = c.removed_by == filter::none &&
+                       std::ranges::find(moves, c.subject, &planned_move::subject) == moves.end();
+    if (!waits) record.candidates.push_back(std::move(c));
+  }
   const auto count = static_cast<std::uint32_t>(moves.size());
   for (planned_move& m : moves) {
     m.decision = record.id;

@@ -50,6 +50,8 @@ struct holding {
   std::string put_on;  // where the last planned move put it
   std::vector<hold> by;
   filter blocked_by = filter::none;  // what last kept it from going home
+  // Since when there has been room at home, for what was kept from it by a lack of room.
+  std::int64_t room_since_ms = reading::never;
 };
 
 // A planned move whose end has not been reported.

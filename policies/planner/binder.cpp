@@ -1,6 +1,7 @@
 #include "policies/planner/binder.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 
@@ -21,27 +22,32 @@ bool is_moving(const snapshot& now, const pipeline_state& state, const subject_r
          std::ranges::any_of(state.issued, [&](const auto& i) { return is_it(i.second.move); });
 }
 
-// The device that holds most of a session's KV, of those that the intent takes it from.
-std::string main_device(const session_state& s, const std::string& only_from) {
+bool takes_from(const intent& i, const kv_residency& r, const std::string& to) {
+  return r.bytes > 0 && r.device != to && (i.only_from.empty() || r.device == i.only_from);
+}
+
+// The device that holds most of the KV that the intent takes.
+std::string main_device(const session_state& s, const intent& i, const std::string& to) {
   const kv_residency* most = nullptr;
   for (const kv_residency& r : s.kv) {
-    if (!only_from.empty() && r.device != only_from) continue;
-    if (r.bytes > 0 && (most == nullptr || r.bytes > most->bytes)) most = &r;
+    if (takes_from(i, r, to) && (most == nullptr || r.bytes > most->bytes)) most = &r;
   }
   return most == nullptr ? std::string() : most->device;
 }
 
-// The bytes that a spill or fetch to `to` moves: what lies elsewhere, less the tokens that stay.
+// The bytes that a spill or fetch to `to` moves: what lies elsewhere, less the KV of the newest
+// tokens that stay.
 std::uint64_t kv_to_move(const session_state& s, const intent& i, const std::string& to) {
-  double bytes = 0;
+  std::uint64_t elsewhere = 0;
   for (const kv_residency& r : s.kv) {
-    if (r.device == to || (!i.only_from.empty() && r.device != i.only_from)) continue;
-    bytes += static_cast<double>(r.bytes);
+    if (takes_from(i, r, to)) elsewhere += r.bytes;
   }
-  const double tokens = static_cast<double>(s.context_tokens);
-  const double kept = i.action == verb::spill ? static_cast<double>(i.keep_tokens) : 0;
-  if (tokens > 0) bytes *= std::max(0.0, tokens - kept) / tokens;
-  return static_cast<std::uint64_t>(bytes);
+  if (i.action != verb::spill || i.keep_tokens == 0) return elsewhere;
+  if (i.keep_tokens >= s.context_tokens) return 0;
+  const double share = static_cast<double>(i.keep_tokens) / static_cast<double>(s.context_tokens);
+  // Rounded up, so that what stays is never taken for a rest that should go.
+  const double kept = std::ceil(share * static_cast<double>(kv_bytes_on(s, nullptr)));
+  return elsewhere - std::min(elsewhere, static_cast<std::uint64_t>(kept));
 }
 
 std::string name_of_choice(const target_choice& choice) {
@@ -129,7 +135,7 @@ candidate binder::describe_candidate(const intent& i) const {
       c.bytes = moving_bytes(*p);
     }
   } else if (const session_state* s = find_session(now_, i.subject)) {
-    c.from = main_device(*s, i.only_from);
+    c.from = main_device(*s, i, {});
     c.bytes = kv_to_move(*s, i, {});
   }
   return c;
@@ -202,9 +208,11 @@ binder::verdict_of_filter binder::try_choice(const target_choice& choice, candid
   c.to = to != nullptr ? to->name : name_of_choice(choice);
   if (to == nullptr) return {filter::unknown_device, "there is no device '" + c.to + "'"};
   if (c.kind == subject_kind::session_kv) {
-    c.bytes = kv_to_move(*find_session(now_, c.subject), *p.wanted, to->name);
+    const session_state& s = *find_session(now_, c.subject);
+    c.bytes = kv_to_move(s, *p.wanted, to->name);
+    if (c.bytes > 0) c.from = main_device(s, *p.wanted, to->name);
   }
-  verdict_of_filter v = check_target(c, *to, p.r);
+  verdict_of_filter v = check_target(c, *to);
   if (v.removed_by != filter::none) return v;
   const std::optional<double> room = p.books.room(*to);
   if (!room) return {filter::no_room, to->name + ": " + p.books.bound(*to)};
@@ -216,11 +224,10 @@ binder::verdict_of_filter binder::try_choice(const target_choice& choice, candid
   return {};
 }
 
-binder::verdict_of_filter binder::check_target(const candidate& c, const device_state& to,
-                                               const rule& r) const {
+binder::verdict_of_filter binder::check_target(const candidate& c, const device_state& to) const {
   const bool all_there = c.kind == subject_kind::part ? c.from == to.name : c.bytes == 0;
   if (all_there) return {filter::already_there, "it is on " + to.name + " already"};
-  if (const rule* other = ledger_.relieved_by(to, r)) {
+  if (const rule* other = ledger_.relieved_by(to)) {
     return {filter::over_limit, to.name + " is being relieved by policy '" + other->name + "'"};
   }
   const auto failed = state_.failures.find({subject_ref{c.kind, c.subject}, to.name});
@@ -237,7 +244,7 @@ binder::verdict_of_filter binder::check_target(const candidate& c, const device_
 binder::verdict_of_filter binder::pick(target_kind by, candidate& c, const pass& p) const {
   const device_state* best = nullptr;
   double best_value = 0;
-  std::uint64_t best_bytes = 0;
+  candidate best_candidate = c;
   verdict_of_filter why{filter::unknown_device, "there is no other device"};
   for (const device_state& d : now_.devices) {
     if (d.name == c.from) continue;
@@ -258,25 +265,27 @@ binder::verdict_of_filter binder::pick(target_kind by, candidate& c, const pass&
     if (best == nullptr || value > best_value) {
       best = &d;
       best_value = value;
-      best_bytes = at.bytes;
+      best_candidate = at;
     }
   }
   if (best == nullptr) {
     c.to = name_of_choice({by, {}});
     return why;
   }
-  c.to = best->name;
-  c.bytes = best_bytes;
+  c = best_candidate;
   return {};
 }
 
 binder::verdict_of_filter binder::check_rate(const candidate& c, const pass& p) const {
   const std::optional<std::uint64_t> left = allowance(p.r, p.memory, now_.time_ms);
   if (!left || p.planned_bytes + c.bytes <= *left) return {};
+  // One move larger than the whole limit goes alone; otherwise it could never go.
+  if (p.planned_bytes == 0 && *left == p.r.limit.bytes) return {};
   return {filter::rate_limit,
           "the policy may move " + bytes_text(static_cast<double>(p.r.limit.bytes)) + " in " +
               format_duration(p.r.limit.per_ms) + ", and " +
-              bytes_text(static_cast<double>(*left - p.planned_bytes)) + " of that is left"};
+              bytes_text(static_cast<double>(*left - std::min(*left, p.planned_bytes))) +
+              " of that is left"};
 }
 
 std::optional<std::uint64_t> allowance(const rule& r, const policy_memory& memory,

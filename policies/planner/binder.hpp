@@ -34,7 +34,7 @@ class binder {
   struct pass;  // one call of bind
 
   verdict_of_filter check_subject(const intent& i, const candidate& c, const pass& p) const;
-  verdict_of_filter check_target(const candidate& c, const device_state& to, const rule& r) const;
+  verdict_of_filter check_target(const candidate& c, const device_state& to) const;
   verdict_of_filter choose_target(const intent& i, candidate& c, const pass& p) const;
   verdict_of_filter try_choice(const target_choice& choice, candidate& c, const pass& p) const;
   verdict_of_filter pick(target_kind by, candidate& c, const pass& p) const;

@@ -48,6 +48,7 @@ bool hold_away(pipeline_state& state, const planned_move& m, const std::string& 
   if (is_new) held.home = home;
   held.put_on = m.to;
   held.blocked_by = filter::none;
+  held.room_since_ms = reading::never;
   for (hold& h : held.by) {
     if (!is_by(h, m.policy, object)) continue;
     h.releasing = false;

@@ -44,7 +44,7 @@ ledger::ledger(const snapshot& now, const std::vector<rule>& rules, const pipeli
       const device_state* d =
           rules[i].for_each == scope::host ? find_cpu(now) : find_device(now, l.object);
       if (d == nullptr) continue;
-      accounts_[static_cast<std::size_t>(d - now.devices.data())].relieved_by.push_back(&rules[i]);
+      accounts_[static_cast<std::size_t>(d - now.devices.data())].relieved_by = &rules[i];
     }
   }
 }
@@ -101,13 +101,6 @@ const std::string& ledger::bound(const device_state& d) const { return of(d).bou
 void ledger::book(const device_state& d, double bytes) {
   account& a = accounts_[static_cast<std::size_t>(&d - now_.devices.data())];
   if (a.room) *a.room -= bytes;
-}
-
-const rule* ledger::relieved_by(const device_state& d, const rule& mine) const {
-  for (const rule* r : of(d).relieved_by) {
-    if (r != &mine) return r;
-  }
-  return nullptr;
 }
 
 }  // namespace terrane::policies

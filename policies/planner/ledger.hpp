@@ -29,14 +29,14 @@ class ledger {
   const std::string& bound(const device_state& d) const;
   void book(const device_state& d, double bytes);
 
-  // A rule other than `mine` that is relieving the device now; null when there is none.
-  const rule* relieved_by(const device_state& d, const rule& mine) const;
+  // A rule that is relieving the device now; null when there is none.
+  const rule* relieved_by(const device_state& d) const { return of(d).relieved_by; }
 
  private:
   struct account {
     std::optional<double> room;
     std::string bound;
-    std::vector<const rule*> relieved_by;
+    const rule* relieved_by = nullptr;
   };
 
   account open(const device_state& d, const std::vector<rule>& rules) const;

@@ -195,7 +195,6 @@ proposal propose(const rule& r, const declarative_action& a, const object_ref& o
           {a.action, subject_kind::session_kv, s->id, a.to, a.keep_tokens, from, reason});
     }
   }
-  if (p.wanted.empty()) p.notes.push_back("Nothing here is what this policy takes.");
   set_goal(r, a, object, p);
   return p;
 }

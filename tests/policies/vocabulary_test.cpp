@@ -1,0 +1,96 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "policies/vocabulary/nearest.hpp"
+#include "policies/vocabulary/quantity.hpp"
+#include "policies/vocabulary/table.hpp"
+
+namespace terrane::policies {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(table, is_in_the_order_of_its_ids) {
+  for (std::size_t i = 0; i < metrics().size(); ++i) {
+    EXPECT_EQ(static_cast<std::size_t>(metrics()[i].id), i);
+    EXPECT_EQ(find_metric(metrics()[i].name), &metrics()[i]);
+  }
+}
+
+TEST(table, a_derived_value_is_as_old_as_its_oldest_part) {
+  snapshot now;
+  now.time_ms = 10'000;
+  device_state d;
+  d.vram_total = {100, 9000};
+  d.vram_used = {25, 4000, 2000};
+  const object_ref object{&now, &d, nullptr, nullptr};
+  const reading r = metric(metric_id::vram_used_ratio).read(object);
+  EXPECT_DOUBLE_EQ(r.value, 0.25);
+  EXPECT_EQ(r.sampled_ms, 4000);
+  EXPECT_FALSE(r.stale(10'000));
+  EXPECT_TRUE(r.stale(10'001));
+  d.vram_total.value = 0;
+  EXPECT_FALSE(metric(metric_id::vram_used_ratio).read(object).present());
+}
+
+TEST(table, bytes_until_a_limit) {
+  snapshot now;
+  device_state d;
+  d.vram_total = {1000, 0};
+  d.vram_used = {950, 0};
+  const object_ref object{&now, &d, nullptr, nullptr};
+  EXPECT_DOUBLE_EQ(metric(metric_id::vram_used_ratio).bytes_until(object, 0.8), 150);
+  EXPECT_DOUBLE_EQ(metric(metric_id::vram_free).bytes_until(object, 200), 150);
+  EXPECT_DOUBLE_EQ(metric(metric_id::vram_used).bytes_until(object, 960), -10);
+  EXPECT_EQ(metric(metric_id::temp_c).bytes_until, nullptr);
+}
+
+TEST(nearest, finds_what_was_meant_or_nothing) {
+  const std::vector<std::string_view> names = {"cooldown", "priority", "for_each"};
+  EXPECT_EQ(nearest_name("cooldwon", names), "cooldown");
+  EXPECT_EQ(nearest_name("PRIORITY", names), "priority");
+  EXPECT_EQ(nearest_name("xyzzy", names), "");
+  EXPECT_EQ(nearest_name("", names), "");
+  EXPECT_EQ(nearest_name(std::string(100'000, 'a'), names), "");
+  EXPECT_THAT(name_hint("xyzzy", names), HasSubstr("known: cooldown, priority, for_each"));
+}
+
+TEST(quantity, units_are_words) {
+  EXPECT_DOUBLE_EQ(*parse_quantity("92%", unit::ratio), 0.92);
+  EXPECT_DOUBLE_EQ(*parse_quantity("92 %", unit::ratio), 0.92);
+  EXPECT_DOUBLE_EQ(*parse_quantity("0.92", unit::ratio), 0.92);
+  EXPECT_DOUBLE_EQ(*parse_quantity("4GiB", unit::bytes), 4294967296.0);
+  EXPECT_DOUBLE_EQ(*parse_quantity("1.5MB", unit::bytes), 1.5e6);
+  EXPECT_DOUBLE_EQ(*parse_quantity("85C", unit::celsius), 85);
+  EXPECT_DOUBLE_EQ(*parse_quantity("45", unit::seconds), 45);
+  EXPECT_DOUBLE_EQ(*parse_quantity("10%", unit::percent), 10);
+  EXPECT_EQ(*parse_duration_ms("5s"), 5000);
+  EXPECT_EQ(*parse_duration_ms("1.5m"), 90'000);
+  EXPECT_EQ(*parse_duration_ms("500ms"), 500);
+  EXPECT_EQ(*parse_duration_ms("0"), 0);
+}
+
+TEST(quantity, what_it_is_not) {
+  for (const char* text :
+       {"", "%", "x", "1x", "--1", "-1", "1e400", "inf", "nan", "0x10", "101%"}) {
+    EXPECT_FALSE(parse_quantity(text, unit::ratio).has_value()) << text;
+  }
+  EXPECT_FALSE(parse_quantity("1e30GiB", unit::bytes).has_value());
+  EXPECT_FALSE(parse_duration_ms("5").has_value());
+  EXPECT_FALSE(parse_duration_ms("500 days").has_value());
+  EXPECT_FALSE(parse_duration_ms("9000h").has_value());
+}
+
+TEST(quantity, people_read_it) {
+  EXPECT_EQ(format_quantity(0.92, unit::ratio), "92 %");
+  EXPECT_EQ(format_quantity(0.9375, unit::ratio), "93.8 %");
+  EXPECT_EQ(format_quantity(4.0 * (1ull << 30), unit::bytes), "4 GiB");
+  EXPECT_EQ(format_quantity(1536, unit::bytes), "1.5 KiB");
+  EXPECT_EQ(format_quantity(85, unit::celsius), "85 C");
+  EXPECT_EQ(format_duration(350), "350 ms");
+  EXPECT_EQ(format_duration(5000), "5 s");
+  EXPECT_EQ(format_duration(120'000), "2 min");
+}
+
+}  // namespace
+}  // namespace terrane::policies
