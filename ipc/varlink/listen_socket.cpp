@@ -136,7 +136,12 @@ result<listen_socket> listen_socket::at_path(const std::string& path) {
       bind(made.descriptor_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     return system_fault("cannot bind " + path);
   }
-  made.made_path_ = true;
+  struct stat found {};
+  if (lstat(path.c_str(), &found) != 0) {
+    return system_fault(path + " vanished");
+  }
+  made.made_on_ = found.st_dev;
+  made.made_inode_ = found.st_ino;
   if (chmod(path.c_str(), 0666) != 0 || listen(made.descriptor_, SOMAXCONN) != 0) {
     return system_fault("cannot listen at " + path);
   }
@@ -160,7 +165,8 @@ result<listen_socket> listen_socket::from_descriptor(int descriptor) {
 listen_socket::listen_socket(listen_socket&& other) noexcept
     : descriptor_(std::exchange(other.descriptor_, -1)),
       lock_descriptor_(std::exchange(other.lock_descriptor_, -1)),
-      made_path_(std::exchange(other.made_path_, false)),
+      made_on_(other.made_on_),
+      made_inode_(std::exchange(other.made_inode_, 0)),
       name_(std::move(other.name_)) {}
 
 listen_socket& listen_socket::operator=(listen_socket&& other) noexcept {
@@ -168,7 +174,8 @@ listen_socket& listen_socket::operator=(listen_socket&& other) noexcept {
     close();
     descriptor_ = std::exchange(other.descriptor_, -1);
     lock_descriptor_ = std::exchange(other.lock_descriptor_, -1);
-    made_path_ = std::exchange(other.made_path_, false);
+    made_on_ = other.made_on_;
+    made_inode_ = std::exchange(other.made_inode_, 0);
     name_ = std::move(other.name_);
   }
   return *this;
@@ -178,7 +185,9 @@ listen_socket::~listen_socket() { close(); }
 
 // The path goes before the socket, and the lock last: whoever gets the lock finds nothing stale.
 void listen_socket::close() noexcept {
-  if (made_path_) {
+  struct stat found {};
+  if (made_inode_ != 0 && lstat(name_.c_str(), &found) == 0 && found.st_dev == made_on_ &&
+      found.st_ino == made_inode_) {
     unlink(name_.c_str());
   }
   if (descriptor_ >= 0) {
@@ -189,7 +198,7 @@ void listen_socket::close() noexcept {
     ::close(lock_descriptor_);
   }
   descriptor_ = lock_descriptor_ = -1;
-  made_path_ = false;
+  made_inode_ = 0;
 }
 
 }  // namespace terrane::ipc::varlink

@@ -7,6 +7,8 @@
 
 #include <string>
 
+#include <sys/types.h>
+
 #include "ipc/result.hpp"
 
 namespace terrane::ipc::varlink {
@@ -35,7 +37,9 @@ class listen_socket {
 
   int descriptor_ = -1;
   int lock_descriptor_ = -1;
-  bool made_path_ = false;
+  // The file that bind made, to remove that one and no other; 0 when there is none.
+  dev_t made_on_ = 0;
+  ino_t made_inode_ = 0;
   std::string name_;
 };
 

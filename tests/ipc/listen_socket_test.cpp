@@ -82,6 +82,16 @@ TEST_F(listen_socket_test, a_file_that_is_no_socket_is_left_alone) {
   EXPECT_TRUE(std::filesystem::exists(path));
 }
 
+TEST_F(listen_socket_test, only_its_own_file_is_removed_at_the_end) {
+  {
+    const auto made = listen_socket::at_path(path);
+    ASSERT_TRUE(made);
+    std::filesystem::remove(path);
+    std::ofstream(path) << "somebody else's";
+  }
+  EXPECT_TRUE(std::filesystem::exists(path));
+}
+
 TEST_F(listen_socket_test, impossible_paths_are_refused) {
   EXPECT_FALSE(listen_socket::at_path(""));
   EXPECT_FALSE(listen_socket::at_path(folder.path(std::string(200, 'x'))));
