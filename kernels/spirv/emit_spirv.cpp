@@ -54,12 +54,6 @@ std::uint32_t spirv_shared_bytes(const program& p, const spirv_options& options)
   return 4 * (p.shared_words + scratch_words);
 }
 
-std::uint64_t fingerprint(const spirv_options& options) {
-  return std::uint64_t{options.subgroup_lanes} << 8 |
-         std::uint64_t{options.share_uniform_loads} << 3 | std::uint64_t{options.integer_dot} << 2 |
-         std::uint64_t{options.float_controls} << 1 | std::uint64_t{options.fuse_exact};
-}
-
 namespace spirv {
 
 bool reads_what_it_wrote(const program& p) {

@@ -27,13 +27,13 @@ struct spirv_options {
   bool integer_dot = false;     // VK_KHR_shader_integer_dot_product
   bool float_controls = false;  // RoundingModeRTE and SignedZeroInfNanPreserve for 32 bits
   bool fuse_exact = false;      // fma_exact as one operation: worth it where hardware has one
+  // Keep a written zero out of the driver's sight, where it takes x + 0 for x and x * 0 for 0 and
+  // so loses the sign of a zero (lavapipe).
+  bool hide_zero = false;
 };
 
 // The module's words. Wants a program that passed verify().
 std::vector<std::uint32_t> emit_spirv(const program& p, const spirv_options& options);
-
-// What the options add to the identity of compiled code.
-std::uint64_t fingerprint(const spirv_options& options);
 
 // Bytes of shared memory a workgroup takes: the program's own and what reductions need.
 std::uint32_t spirv_shared_bytes(const program& p, const spirv_options& options);

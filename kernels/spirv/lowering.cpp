@@ -256,6 +256,16 @@ id lowering::choose(id condition, id a, id b, id type) {
   return m_.emit(Op::OpSelect, type, {condition, a, b});
 }
 
+id lowering::float_op(Op op, id a, id b) {
+  auto hidden = [&](id v) {
+    if (!options_.hide_zero || v != m_.f32_constant(0)) return v;
+    // Zero for every invocation of a workgroup, which no compiler asks.
+    id bits = m_.once(Op::OpShiftRightLogical, m_.u32(), {local_index_, m_.u32_constant(31)});
+    return m_.once(Op::OpBitcast, m_.f32(), {bits});
+  };
+  return m_.float_op(op, {hidden(a), hidden(b)});
+}
+
 id lowering::shift_left(id a, std::uint32_t bits) {
   return binary(Op::OpShiftLeftLogical, a, m_.u32_constant(bits));
 }
@@ -284,7 +294,7 @@ void lowering::lower_arithmetic(const instruction& in) {
   auto extreme = [&](std::uint32_t op) {
     set(in, m_.emit(Op::OpExtInst, m_.u32(), {m_.extended_set(), op, operand(0), operand(1)}));
   };
-  auto floating = [&](Op op) { set(in, m_.float_op(op, {operand(0), operand(1)})); };
+  auto floating = [&](Op op) { set(in, float_op(op, operand(0), operand(1))); };
   using enum opcode;
   switch (in.op) {
     case iadd:
@@ -331,8 +341,8 @@ void lowering::lower_arithmetic(const instruction& in) {
       if (options_.fuse_exact)
         return set(in, m_.float_op(Op::OpExtInst, {m_.extended_set(), GLSLstd450Fma, operand(0),
                                                    operand(1), operand(2)}));
-      return set(in, m_.float_op(Op::OpFAdd,
-                                 {m_.float_op(Op::OpFMul, {operand(0), operand(1)}), operand(2)}));
+      return set(in,
+                 float_op(Op::OpFAdd, float_op(Op::OpFMul, operand(0), operand(1)), operand(2)));
     case flt:
       return test(Op::OpFOrdLessThan);
     case feq:

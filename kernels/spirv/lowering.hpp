@@ -44,6 +44,7 @@ class lowering {
   void lower_arithmetic(const instruction& in);
   void lower_conversion(const instruction& in);
   id binary(spv::Op op, id a, id b) { return m_.emit(op, m_.u32(), {a, b}); }
+  id float_op(spv::Op op, id a, id b);
   id compare(spv::Op op, id a, id b) { return m_.emit(op, m_.boolean(), {a, b}); }
   id choose(id condition, id a, id b, id type);
   id shift(spv::Op op, value_id a, value_id amount);

@@ -70,6 +70,7 @@ id lowering::load_element(memory_type mem, id address) {
   auto size = static_cast<std::uint32_t>(byte_size(mem));
   if (mem == memory_type::f32) return load_raw(m_.f32(), address, size);
   if (mem == memory_type::i32) return load_raw(m_.u32(), address, size);
+  if (mem == memory_type::ptr) return load_raw(m_.u64(), address, size);
   bool has_sign = mem == memory_type::i8 || mem == memory_type::i16;
   id narrow = load_raw(narrow_type(mem), address, size);
   return m_.emit(has_sign ? Op::OpSConvert : Op::OpUConvert, m_.u32(), {narrow});
@@ -248,7 +249,7 @@ void lowering::group_barrier() {
 }
 
 id lowering::meet(opcode op, id a, id b) {
-  if (op == opcode::lane_tree_add) return m_.float_op(Op::OpFAdd, {a, b});
+  if (op == opcode::lane_tree_add) return float_op(Op::OpFAdd, a, b);
   if (op == opcode::lane_sum) return binary(Op::OpIAdd, a, b);
   return m_.emit(Op::OpExtInst, m_.u32(), {m_.extended_set(), GLSLstd450SMax, a, b});
 }

@@ -142,6 +142,7 @@ void choose_code(const reported& r, physical_device& d) {
                        r.dot.integerDotProduct4x8BitPackedSignedAccelerated;
   d.dot_product_extension = d.code.integer_dot && !r.at_least(VK_API_VERSION_1_3);
   d.code.fuse_exact = !software;
+  d.code.hide_zero = software;
 
   constexpr VkSubgroupFeatureFlags operations =
       VK_SUBGROUP_FEATURE_SHUFFLE_BIT | VK_SUBGROUP_FEATURE_BALLOT_BIT;
