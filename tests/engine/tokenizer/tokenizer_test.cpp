@@ -145,13 +145,13 @@ TEST(tokenizer, a_merge_into_no_token_falls_apart_into_bytes) {
 
 TEST(tokenizer, time_grows_with_length_and_not_its_square) {
   const tokenizer t = small();
-  const std::string word(4'000'000, 'l');
+  const std::string word(1'000'000, 'l');
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_EQ(plain(t, word).size(), word.size() / 2);
   // Seconds where a quadratic method would take hours.
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
-  EXPECT_EQ(plain(t, std::string(1'000'000, ' ')).size(), 1'000'000u);
-  EXPECT_EQ(special(t, std::string(1'000'000, '<')).size(), 1'000'000u);
+  EXPECT_EQ(plain(t, std::string(300'000, ' ')).size(), 300'000u);
+  EXPECT_EQ(special(t, std::string(300'000, '<')).size(), 300'000u);
 }
 
 TEST(tokenizer, decodes_text_and_leaves_control_tokens_out) {
