@@ -109,12 +109,14 @@ class table_reader {
       fault("'limit' must be a table, such as { bytes = GiB(4), per = \"10s\" }");
       return value;
     }
+    const std::size_t before = faults_.size();
     table_reader inner(L_, where_, faults_);
     inner.check_keys("'limit'", limit_keys);
     value.bytes = inner.bytes("bytes");
     value.per_ms = inner.duration("per").value_or(0);
     lua_pop(L_, 2);
-    if (value.bytes == 0 || value.per_ms == 0) fault("'limit' needs bytes and a time above zero");
+    const bool empty = value.bytes == 0 || value.per_ms == 0;
+    if (empty && faults_.size() == before) fault("'limit' needs bytes and a time above zero");
     return value;
   }
 

@@ -1,10 +1,26 @@
 // What one tick costs: 100 parts, 8 devices, 20 policies, 8 sessions. Run by hand on a quiet
 // machine:
 //   policies_bench --benchmark_repetitions=9 --benchmark_report_aggregates_only=true
+#include <cstdlib>
+#include <new>
+
 #include <benchmark/benchmark.h>
 
 #include "policies/pipeline/evaluate.hpp"
 #include "tests/policies/machine.hpp"
+
+namespace {
+std::size_t allocations = 0;
+}
+
+// Counts what a tick allocates.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
+  ++allocations;
+  if (void* memory = std::malloc(bytes)) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace terrane::policies::tests {
 namespace {
@@ -59,6 +75,8 @@ void quiet_tick(benchmark::State& bench) {
   snapshot now = m.at(0);
   pipeline_state state;
   std::size_t planned = 0;
+  evaluate(*policies, now, state);
+  const std::size_t before = allocations;
   for (auto _ : bench) {
     now.time_ms += 1;
     ++now.sequence;
@@ -66,6 +84,8 @@ void quiet_tick(benchmark::State& bench) {
     planned += d.planned.moves.size();
     benchmark::DoNotOptimize(planned);
   }
+  bench.counters["allocations"] =
+      static_cast<double>(allocations - before) / static_cast<double>(bench.iterations());
   if (planned != 0) bench.SkipWithError("something fired");
 }
 // Samples stay fresh for three seconds of the snapshot's clock, a millisecond each tick.
