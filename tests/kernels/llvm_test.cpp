@@ -243,24 +243,26 @@ TEST(llvm_loops, bounds_at_the_ends_of_int32) {
 }
 
 TEST(llvm_loops, with_a_barrier_swap_what_they_carry) {
-  // Values of the group, of a warp and of lanes that change places at each turn.
+  // Values of the group, of a warp and of lanes that change places at each turn; what lanes carry
+  // may come from the group.
   builder b("swap", 4);
   std::uint32_t words = b.shared(4);
   val mine = b.warp() * b.i32(10), lanes = b.lane() + b.warp();
-  vals r = b.loop(b.i32(0), b.argument_i32(1), 1,
-                  {b.argument_i32(2), b.i32(1), mine, mine + b.i32(1), lanes, lanes * b.i32(3)},
-                  [&](val i, const vals& c) {
-                    b.barrier();
-                    b.shared_store(b.u32(words) + b.warp(), c[2] + i);
-                    b.barrier();
-                    val next = b.u32(words) + ((b.warp() + b.i32(1)) & b.i32(3));
-                    return vals{c[1], c[0],       c[3], b.shared_load(scalar_type::i32, next),
-                                c[5], c[4] + c[0]};
-                  });
+  vals r =
+      b.loop(b.i32(0), b.argument_i32(1), 1,
+             {b.argument_i32(2), b.i32(1), mine, mine + b.i32(1), lanes, lanes * b.i32(3), lanes},
+             [&](val i, const vals& c) {
+               b.barrier();
+               b.shared_store(b.u32(words) + b.warp(), c[2] + i);
+               b.barrier();
+               val next = b.u32(words) + ((b.warp() + b.i32(1)) & b.i32(3));
+               return vals{c[1], c[0],        c[3], b.shared_load(scalar_type::i32, next),
+                           c[5], c[4] + c[0], c[1]};
+             });
   val at = b.offset(b.argument_ptr(0), b.warp(), 128);
   b.store_lanes(memory_type::i32, at,
                 ((r[0] * b.i32(3) + r[1]) * b.i32(5) + r[2]) * b.i32(7) + r[3] * b.i32(11) +
-                    r[4] * b.i32(13) + r[5]);
+                    r[4] * b.i32(13) + r[5] + r[6] * b.i32(17));
   program p = b.finish();
   for (std::uint64_t turns : {0, 1, 2, 5}) {
     std::array<std::int32_t, 128> expected{}, got{};
