@@ -10,6 +10,8 @@ const char* to_string(error_code code) {
       return "unsupported";
     case error_code::not_found:
       return "not_found";
+    case error_code::too_long:
+      return "too_long";
     case error_code::no_room:
       return "no_room";
     case error_code::conflict:

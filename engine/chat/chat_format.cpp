@@ -153,15 +153,12 @@ result<std::vector<chat_piece>> chat_format::pieces(std::span<const chat_message
   return out.take();
 }
 
-result<std::vector<token_id>> chat_format::encode(const tokenizer& words,
-                                                  std::span<const chat_message> conversation,
-                                                  std::string_view today) const {
-  auto parts = pieces(conversation, today);
-  if (!parts) {
-    return tl::unexpected(parts.error());
-  }
+namespace {
+
+result<std::vector<token_id>> tokens_of(const tokenizer& words,
+                                        std::span<const chat_piece> pieces) {
   std::vector<token_id> ids;
-  for (const chat_piece& part : *parts) {
+  for (const chat_piece& part : pieces) {
     if (const token_id* id = std::get_if<token_id>(&part)) {
       ids.push_back(*id);
       continue;
@@ -173,6 +170,32 @@ result<std::vector<token_id>> chat_format::encode(const tokenizer& words,
     ids.insert(ids.end(), more->begin(), more->end());
   }
   return ids;
+}
+
+}  // namespace
+
+result<std::vector<token_id>> chat_format::encode(const tokenizer& words,
+                                                  std::span<const chat_message> conversation,
+                                                  std::string_view today) const {
+  auto parts = pieces(conversation, today);
+  if (!parts) {
+    return tl::unexpected(parts.error());
+  }
+  return tokens_of(words, *parts);
+}
+
+result<std::vector<token_id>> chat_format::encode_next(
+    const tokenizer& words, std::span<const chat_message> messages) const {
+  if (messages.empty()) {
+    return fail(error_code::invalid_input, "there are no new messages");
+  }
+  writer out;
+  write_end(out);
+  for (const chat_message& message : messages) {
+    write_message(out, message);
+  }
+  write_header(out, chat_role::assistant);
+  return tokens_of(words, out.take());
 }
 
 }  // namespace terrane::engine

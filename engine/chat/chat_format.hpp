@@ -38,6 +38,12 @@ class chat_format {
                                        std::span<const chat_message> conversation,
                                        std::string_view today = {}) const;
 
+  // What follows a reply that has just ended without its last control token: that token, the new
+  // messages, and the beginning of the next reply. Together with what went before, the tokens of
+  // the whole conversation. Invalid input: no messages.
+  result<std::vector<token_id>> encode_next(const tokenizer& words,
+                                            std::span<const chat_message> messages) const;
+
   // "ChatML" or "Llama 3".
   std::string_view name() const;
 

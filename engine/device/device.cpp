@@ -54,11 +54,11 @@ result<std::unique_ptr<device_memory>> device::allocate(std::size_t bytes, memor
   const std::uint64_t limit = limit_bytes();
   std::uint64_t held = used_bytes();
   if (bytes > limit || held > limit - bytes) {
-    return fail(error_code::no_room,
-                std::string("no room for ") + std::to_string(bytes) + " bytes of " +
-                    to_string(use) + ": " + std::to_string(held) + " of " + std::to_string(limit) +
-                    " bytes are in use",
-                info_.name);
+    return fail_short(error_code::no_room, bytes, limit > held ? limit - held : 0,
+                      std::string("no room for ") + std::to_string(bytes) + " bytes of " +
+                          to_string(use) + ": " + std::to_string(held) + " of " +
+                          std::to_string(limit) + " bytes are in use",
+                      info_.name);
   }
   result<std::unique_ptr<device_memory>> made = allocate_memory(bytes);
   if (!made) return made;

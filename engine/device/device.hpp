@@ -114,7 +114,9 @@ class device {
   std::uint64_t used_bytes() const;
   std::uint64_t budget_bytes() const { return budget_bytes_.load(); }
   // What allocate() keeps to: the budget, or all that the device has.
-  std::uint64_t limit_bytes() const { return budget_bytes() != 0 ? budget_bytes() : info_.memory_bytes; }
+  std::uint64_t limit_bytes() const {
+    return budget_bytes() != 0 ? budget_bytes() : info_.memory_bytes;
+  }
   void set_budget_bytes(std::uint64_t bytes) { budget_bytes_.store(bytes); }
   // What the device has in use by everybody, as its driver says; 0 where it does not say.
   virtual std::uint64_t driver_used_bytes() const { return 0; }

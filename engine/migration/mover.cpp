@@ -194,13 +194,13 @@ result<void> mover::check_room(move_job& job) {
     const std::uint64_t needed = weights + kv + scratch, limit = room->on->limit_bytes(),
                         used = room->on->used_bytes();
     if (needed > limit || used > limit - needed) {
-      return fail(error_code::no_room,
-                  "the move needs " + std::to_string(needed) + " bytes (weights " +
-                      std::to_string(weights) + ", KV " + std::to_string(kv) + ", scratch " +
-                      std::to_string(scratch) + "); " +
-                      std::to_string(limit > used ? limit - used : 0) + " of " +
-                      std::to_string(limit) + " are free",
-                  room->on->info().name);
+      return fail_short(error_code::no_room, needed, limit > used ? limit - used : 0,
+                        "the move needs " + std::to_string(needed) + " bytes (weights " +
+                            std::to_string(weights) + ", KV " + std::to_string(kv) + ", scratch " +
+                            std::to_string(scratch) + "); " +
+                            std::to_string(limit > used ? limit - used : 0) + " of " +
+                            std::to_string(limit) + " are free",
+                        room->on->info().name);
     }
   }
   std::lock_guard lock(guard_);

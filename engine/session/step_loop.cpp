@@ -271,11 +271,11 @@ result<session_id> step_loop::accept(generate_request request,
   if (request.prompt.empty() && (s == nullptr || s->computed == end))
     return fail(error_code::invalid_input, "the prompt is empty");
   if (end > shape_.context_tokens || (request.max_tokens > 0 && end >= shape_.context_tokens)) {
-    return fail(error_code::invalid_input,
-                "the prompt ends at token " + std::to_string(end) + ", the context holds " +
-                    std::to_string(shape_.context_tokens) +
-                    (request.max_tokens > 0 ? ", reply included" : ""),
-                "context");
+    return fail_short(error_code::too_long, end, shape_.context_tokens,
+                      "the prompt ends at token " + std::to_string(end) + ", the context holds " +
+                          std::to_string(shape_.context_tokens) +
+                          (request.max_tokens > 0 ? ", reply included" : ""),
+                      "context");
   }
   for (token_id t : request.prompt)
     if (t >= model_.config().vocabulary)

@@ -52,7 +52,7 @@ class step_loop {
   struct commit_report {
     std::uint64_t bytes = 0;  // copied in the pause
     double pause_ms = 0;
-    steady_time at;           // its end
+    steady_time at;  // its end
     std::uint64_t revision = 0;
   };
   result<commit_report> commit(move_job& job);

@@ -1,0 +1,183 @@
+#include "daemon/config/config.hpp"
+
+#include <fstream>
+#include <iterator>
+
+#include "policies/yaml/map_reader.hpp"
+
+namespace terrane::daemon {
+
+namespace {
+
+using policies::yaml::map_reader;
+using policies::yaml::node;
+using policies::yaml::node_kind;
+
+class config_reader {
+ public:
+  config_reader(const node& root, diagnostics& faults)
+      : faults_(faults), root_(root, "the configuration", faults) {}
+
+  config read() {
+    if (!root_.usable()) return out_;
+    if (auto version = root_.text("apiVersion"); version && *version != "terrane/v1")
+      root_.fault(root_.where(), "apiVersion is '" + *version + "', expected 'terrane/v1'");
+    if (const node* n = root_.required_key("model", "the model: {file: PATH}")) read_model(*n);
+    if (const node* n = root_.optional_key("devices")) read_devices(*n);
+    if (out_.devices.empty()) out_.devices.push_back({"cpu", 0, 0, 0});
+    if (auto v = root_.text("start_on")) out_.start_on = *v;
+    read_texts(root_, "pinned", [&](std::string v) { out_.pinned.push_back(std::move(v)); });
+    read_texts(root_, "policies", [&](std::string v) { out_.policies.emplace_back(std::move(v)); });
+    if (const node* n = root_.optional_key("telemetry")) read_telemetry(*n);
+    if (const node* n = root_.optional_key("control")) read_control(*n);
+    if (const node* n = root_.optional_key("replies")) read_replies(*n);
+    if (auto v = root_.text("cache")) out_.cache_folder = *v;
+    root_.finish();
+    return out_;
+  }
+
+ private:
+  void read_model(const node& n) {
+    map_reader r(n, "'model'", faults_);
+    if (!r.usable()) return;
+    if (const node* file = r.required_key("file", "the path of a GGUF file"); file != nullptr) {
+      if (auto v = r.text("file")) out_.model_file = *v;
+    }
+    read_integer(r, "context", 1, 1 << 24, out_.context_tokens);
+    read_integer(r, "sessions", 1, 1024, out_.sessions);
+    read_integer(r, "rows", 8, 4096, out_.rows);
+    if (out_.rows % 8 != 0)
+      r.fault(r.where(), "'rows' is " + std::to_string(out_.rows) + ", expected a multiple of 8");
+    r.finish();
+  }
+
+  void read_devices(const node& n) {
+    if (n.kind != node_kind::list)
+      return root_.fault(n.where, "'devices' is not a list of devices");
+    for (const node& item : n.items) {
+      map_reader r(item, "a device", faults_);
+      if (!r.usable()) continue;
+      device_config d;
+      if (r.required_key("name", "a device's name, such as cpu or vulkan") != nullptr)
+        d.name = r.text("name").value_or("");
+      std::uint32_t threads = 0;
+      read_integer(r, "threads", 0, 4096, threads);
+      d.threads = threads;
+      d.budget_bytes = read_bytes(r, "budget");
+      d.reserve_bytes = read_bytes(r, "reserve");
+      for (const device_config& other : out_.devices)
+        if (other.name == d.name) r.fault(r.where(), "device '" + d.name + "' stands here twice");
+      r.finish();
+      out_.devices.push_back(std::move(d));
+    }
+  }
+
+  void read_telemetry(const node& n) {
+    map_reader r(n, "'telemetry'", faults_);
+    if (!r.usable()) return;
+    if (auto v = r.duration_ms("period")) {
+      if (*v < 10 || *v > 600'000) r.fault(r.where(), "'period' is not between 10ms and 10m");
+      out_.period_ms = *v;
+    }
+    if (auto v = r.text("readings_file")) out_.readings_file = *v;
+    r.finish();
+  }
+
+  void read_control(const node& n) {
+    map_reader r(n, "'control'", faults_);
+    if (!r.usable()) return;
+    if (auto v = r.text("socket")) out_.socket = *v;
+    if (auto v = r.text("operate_group")) out_.operate_group = *v;
+    if (auto v = r.text("admin_group")) out_.admin_group = *v;
+    r.finish();
+  }
+
+  void read_replies(const node& n) {
+    map_reader r(n, "'replies'", faults_);
+    if (!r.usable()) return;
+    read_integer(r, "max_tokens", 1, 1 << 24, out_.max_tokens);
+    read_real(r, "temperature", out_.sampling.temperature);
+    read_integer(r, "top_k", 0, 1 << 24, out_.sampling.top_k);
+    read_real(r, "top_p", out_.sampling.top_p);
+    read_real(r, "min_p", out_.sampling.min_p);
+    read_real(r, "repetition_penalty", out_.sampling.repetition_penalty);
+    read_integer(r, "repetition_window", 0, 1 << 24, out_.sampling.repetition_window);
+    if (auto v = r.text("hash_logits")) {
+      if (*v != "true" && *v != "false")
+        r.fault(r.where(), "'hash_logits' is '" + *v + "', expected true or false");
+      out_.hash_logits = *v == "true";
+    }
+    if (auto ok = engine::validate(out_.sampling); !ok) r.fault(r.where(), ok.error().message);
+    r.finish();
+  }
+
+  static void read_integer(map_reader& r, std::string_view key, std::int64_t least,
+                           std::int64_t most, std::uint32_t& to) {
+    if (auto v = r.integer(key, least, most)) to = static_cast<std::uint32_t>(*v);
+  }
+
+  static void read_real(map_reader& r, std::string_view key, float& to) {
+    auto text = r.text(key);
+    if (!text) return;
+    try {
+      std::size_t used = 0;
+      to = std::stof(*text, &used);
+      if (used == text->size()) return;
+    } catch (const std::exception&) {  // std::stof says no more than that it is no number
+    }
+    r.fault(r.where(), "'" + std::string(key) + "' is '" + *text + "', expected a number");
+  }
+
+  static std::uint64_t read_bytes(map_reader& r, std::string_view key) {
+    return static_cast<std::uint64_t>(r.quantity(key, policies::unit::bytes).value_or(0));
+  }
+
+  template <class F>
+  void read_texts(map_reader& r, std::string_view key, F take) {
+    const node* n = r.optional_key(key);
+    if (n == nullptr) return;
+    if (n->kind == node_kind::scalar) return take(n->text);
+    if (n->kind != node_kind::list)
+      return r.fault(n->where, "'" + std::string(key) + "' is not a list of texts");
+    for (const node& item : n->items) {
+      if (item.kind == node_kind::scalar)
+        take(item.text);
+      else
+        r.fault(item.where, "an item of '" + std::string(key) + "' is not a text");
+    }
+  }
+
+  diagnostics& faults_;
+  map_reader root_;
+  config out_;
+};
+
+bool has_error(const diagnostics& faults) {
+  for (const auto& f : faults)
+    if (f.level == policies::severity::error) return true;
+  return false;
+}
+
+}  // namespace
+
+tl::expected<config, diagnostics> parse_config(const std::string& name, const std::string& text) {
+  policies::result<node> root = policies::yaml::parse_document(name, text);
+  if (!root) return tl::unexpected<diagnostics>({root.error()});
+  diagnostics faults;
+  config c = config_reader(*root, faults).read();
+  if (has_error(faults)) return tl::unexpected<diagnostics>(std::move(faults));
+  return c;
+}
+
+tl::expected<config, diagnostics> load_config(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) {
+    return tl::unexpected<diagnostics>(
+        {policies::diagnostic{policies::severity::error,
+                              {path.string(), 0, 0},
+                              "cannot be read; name the file with --config"}});
+  }
+  return parse_config(path.string(), std::string(std::istreambuf_iterator<char>(in), {}));
+}
+
+}  // namespace terrane::daemon

@@ -1,0 +1,49 @@
+// The daemon's configuration: one YAML file, read once at the start. Every fault is a diagnostic
+// with file:line:column and the nearest known key; a faulty file stops the start. Plain values.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+#include "engine/sampling/sampler.hpp"
+#include "policies/diagnostic.hpp"
+
+namespace terrane::daemon {
+
+struct device_config {
+  std::string name;      // a name of `terraned --list-devices`, or a kind alone for its first
+  unsigned threads = 0;  // CPU only; 0: all cores
+  std::uint64_t budget_bytes = 0;   // what Terrane may use; 0: what the device has
+  std::uint64_t reserve_bytes = 0;  // what policies leave free for others
+};
+
+struct config {
+  std::filesystem::path model_file;
+  std::uint32_t context_tokens = 4096;  // of a session; cut to what the model was trained for
+  std::uint32_t sessions = 4;           // at once
+  std::uint32_t rows = 64;              // tokens of one step
+  std::vector<device_config> devices;   // in the order of their numbers in the engine
+  std::string start_on;             // device that holds all parts at the start; empty: the first
+  std::vector<std::string> pinned;  // part names or patterns with * and ? that never move
+  std::vector<std::filesystem::path> policies;
+  std::int64_t period_ms = 1000;        // of telemetry and policies
+  std::filesystem::path readings_file;  // telemetry by hand; empty: none
+  std::string socket = "/run/terrane/control.sock";
+  std::string operate_group = "terrane", admin_group = "terrane-admin";
+  std::uint32_t max_tokens = 512;  // of a reply that does not say
+  engine::sampling_parameters sampling;
+  bool hash_logits = false;  // every reply ends with the hash of all its logits
+  std::string cache_folder;  // of compiled kernels; empty: the default place
+};
+
+using diagnostics = std::vector<policies::diagnostic>;
+
+tl::expected<config, diagnostics> load_config(const std::filesystem::path& path);
+// The same from a text at hand; `name` is what messages call it.
+tl::expected<config, diagnostics> parse_config(const std::string& name, const std::string& text);
+
+}  // namespace terrane::daemon

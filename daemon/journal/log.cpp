@@ -1,0 +1,40 @@
+#include "daemon/journal/log.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include <sys/uio.h>
+#include <systemd/sd-journal.h>
+
+namespace terrane::daemon {
+
+namespace {
+
+// systemd sets this when stderr goes to the journal (sd_journal_stream(3)).
+bool in_journal() {
+  static const bool yes = std::getenv("JOURNAL_STREAM") != nullptr;
+  return yes;
+}
+
+}  // namespace
+
+void log(log_level level, const std::string& message, std::initializer_list<log_field> fields) {
+  std::vector<std::string> lines = {"MESSAGE=" + message,
+                                    "PRIORITY=" + std::to_string(static_cast<int>(level)),
+                                    "SYSLOG_IDENTIFIER=terraned"};
+  for (const log_field& f : fields)
+    if (!f.value.empty()) lines.push_back(std::string(f.name) + "=" + f.value);
+  if (in_journal()) {
+    std::vector<iovec> parts;
+    for (std::string& l : lines) parts.push_back({l.data(), l.size()});
+    if (sd_journal_sendv(parts.data(), static_cast<int>(parts.size())) == 0) return;
+  }
+  std::fprintf(stderr, "terraned: %s%s\n",
+               level == log_level::error     ? "error: "
+               : level == log_level::warning ? "warning: "
+                                             : "",
+               message.c_str());
+}
+
+}  // namespace terrane::daemon

@@ -1,0 +1,228 @@
+#include "daemon/loop/control_loop.hpp"
+
+#include <algorithm>
+
+#include "daemon/journal/log.hpp"
+#include "policies/explain/sentences.hpp"
+
+namespace terrane::daemon {
+
+namespace {
+
+constexpr std::size_t kept_results = 4096;
+
+std::int64_t unix_now_ms() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+ipc::event event_of(ipc::event_kind kind, std::string message) {
+  ipc::event e;
+  e.time_unix_ms = unix_now_ms();
+  e.kind = kind;
+  e.message = std::move(message);
+  return e;
+}
+
+}  // namespace
+
+// What the engine reports of moves, from its own thread; outlives the loop.
+struct control_loop::inbox {
+  struct report {
+    engine::move_status status;
+    std::vector<policies::planned_move> planned;
+  };
+  std::mutex guard;
+  std::vector<report> ended;
+};
+
+control_loop::control_loop(engine::inference_engine& engine, snapshot_builder builder,
+                           policies::policy_set_ptr set, ipc::event_hub& events, clock now)
+    : engine_(engine),
+      builder_(std::move(builder)),
+      events_(events),
+      now_(std::move(now)),
+      unix_offset_ms_(unix_now_ms() - now_()),
+      set_(std::move(set)),
+      inbox_(std::make_shared<inbox>()) {}
+
+control_loop::~control_loop() = default;
+
+void control_loop::tick() {
+  std::vector<inbox::report> ended;
+  {
+    std::lock_guard lock(inbox_->guard);
+    ended.swap(inbox_->ended);
+  }
+  const engine::engine_status status = engine_.status();
+  std::vector<policies::completed_move> completed;
+  for (const inbox::report& r : ended) {
+    ids_.erase(r.status.id);
+    for (const policies::planned_move& p : r.planned) {
+      using policies::move_outcome;
+      const move_outcome outcome =
+          r.status.state == engine::move_state::committed   ? move_outcome::done
+          : r.status.state == engine::move_state::cancelled ? move_outcome::cancelled
+                                                            : move_outcome::failed;
+      const std::string detail = r.status.failure ? to_string(*r.status.failure) : "";
+      completed.push_back({p.id, p.kind, p.subject, p.from, p.to, now_(), outcome, detail});
+      remember(p.id, {r.status.state, detail, r.status.pause_ms});
+    }
+  }
+  policies::snapshot snapshot = builder_.make(status, now_(), ids_, std::move(completed));
+  policies::decision made;
+  {
+    std::lock_guard lock(guard_);
+    made = policies::evaluate(*set_, snapshot, state_);
+    past_.add(made);
+    last_ = std::move(snapshot);
+    troubles_.clear();
+    for (const auto& source : builder_.sources())
+      if (std::string t = source->trouble(); !t.empty())
+        troubles_.push_back(source->name() + ": " + t);
+  }
+  publish(made);
+  carry_out(made.planned);
+}
+
+void control_loop::publish(const policies::decision& d) {
+  for (const policies::decision_record& r : d.records) {
+    const std::string headline = policies::headline(r);
+    const bool faulted = r.event == policies::decision_event::faulted;
+    ipc::event e = event_of(faulted           ? ipc::event_kind::policy_fault
+                            : r.moves.empty() ? ipc::event_kind::declined
+                                              : ipc::event_kind::decision,
+                            headline);
+    for (const std::string& note : r.notes) e.message += "; " + note;
+    e.decision = static_cast<std::int64_t>(r.id);
+    e.policy = r.policy;
+    events_.publish(e);
+    log(faulted ? log_level::warning : log_level::notice, e.message,
+        {{"TERRANE_DECISION", std::to_string(r.id)}, {"TERRANE_POLICY", r.policy}});
+  }
+}
+
+std::optional<std::uint32_t> control_loop::device_index(const std::string& name) const {
+  for (std::uint32_t d = 0; d < engine_.devices().size(); d++)
+    if (engine_.devices()[d]->info().name == name) return d;
+  return std::nullopt;
+}
+
+// Parts of one decision move as one commit; sessions' KV one by one.
+void control_loop::carry_out(const policies::plan& plan) {
+  std::map<std::uint64_t, std::pair<engine::move_request, std::vector<policies::planned_move>>>
+      by_decision;
+  for (const policies::planned_move& p : plan.moves) {
+    const std::optional<std::uint32_t> to = device_index(p.to);
+    if (p.kind == policies::subject_kind::part) {
+      const std::optional<engine::part_index> part = engine_.loaded_model().find_part(p.subject);
+      if (!part || !to) {
+        refuse(p, {error_code::not_found,
+                   "there is no part '" + p.subject + "' or no device '" + p.to + "'", ""});
+        continue;
+      }
+      auto& [request, planned] = by_decision[p.decision];
+      request.by = "policy " + p.policy;
+      request.reason = p.reason;
+      request.parts.push_back({*part, *to});
+      planned.push_back(p);
+      continue;
+    }
+    engine::move_request request;
+    request.by = "policy " + p.policy;
+    request.reason = p.reason;
+    const bool spill = p.action == policies::verb::spill;
+    request.spill =
+        engine::spill_request{std::stoull(p.subject), static_cast<std::uint32_t>(p.keep_tokens),
+                              spill ? to : std::nullopt};
+    start_move(std::move(request), {p});
+  }
+  for (auto& [decision, work] : by_decision)
+    start_move(std::move(work.first), std::move(work.second));
+}
+
+void control_loop::start_move(engine::move_request request,
+                              std::vector<policies::planned_move> planned) {
+  const std::weak_ptr<inbox> to = inbox_;
+  ipc::event_hub& events = events_;
+  result<engine::move_id> id =
+      engine_.move(std::move(request), [to, &events, planned](const engine::move_status& s) {
+        const policies::planned_move& first = planned.front();
+        const bool over =
+            s.state != engine::move_state::waiting && s.state != engine::move_state::preparing;
+        const bool done = s.state == engine::move_state::committed, kv = s.spill.has_value();
+        ipc::event e = event_of(
+            !over             ? ipc::event_kind::move_preparing
+            : !done           ? ipc::event_kind::move_failed
+            : !kv             ? ipc::event_kind::move_committed
+            : s.spill->device ? ipc::event_kind::kv_spilled
+                              : ipc::event_kind::kv_fetched,
+            (kv                    ? "KV of session " + first.subject
+             : planned.size() == 1 ? first.subject
+                                   : std::to_string(planned.size()) + " parts") +
+                " " + engine::to_string(s.state) + (s.failure ? ": " + to_string(*s.failure) : ""));
+        e.decision = static_cast<std::int64_t>(first.decision);
+        e.policy = first.policy;
+        if (!kv) e.part = first.subject;
+        e.from = first.from;
+        e.to = first.to;
+        e.bytes = static_cast<std::int64_t>(s.bytes_done + s.bytes_in_pause);
+        if (done) e.pause_ms = s.pause_ms;
+        events.publish(e);
+        if (!over) return;
+        log(done ? log_level::info : log_level::warning, e.message,
+            {{"TERRANE_DECISION", std::to_string(first.decision)},
+             {"TERRANE_POLICY", first.policy},
+             {"TERRANE_PART", first.subject},
+             {"TERRANE_FROM", first.from},
+             {"TERRANE_TO", first.to}});
+        if (auto in = to.lock()) {
+          std::lock_guard lock(in->guard);
+          in->ended.push_back({s, planned});
+        }
+      });
+  if (!id) {
+    for (const policies::planned_move& p : planned) refuse(p, id.error());
+    return;
+  }
+  for (const policies::planned_move& p : planned) ids_[*id][p.subject] = p.id;
+}
+
+// The engine would not take it: told to the policies as a move that failed.
+void control_loop::refuse(const policies::planned_move& planned, const error& why) {
+  engine::move_status s;
+  s.state = engine::move_state::failed;
+  s.failure = why;
+  std::lock_guard lock(inbox_->guard);
+  inbox_->ended.push_back({s, {planned}});
+}
+
+void control_loop::use(policies::policy_set_ptr set) {
+  std::lock_guard lock(guard_);
+  set_ = std::move(set);
+}
+
+policies::policy_set_ptr control_loop::policies() const {
+  std::lock_guard lock(guard_);
+  return set_;
+}
+
+void control_loop::remember(std::uint64_t planned, move_result r) {
+  std::lock_guard lock(guard_);
+  results_[planned] = std::move(r);
+  while (results_.size() > kept_results) results_.erase(results_.begin());
+}
+
+std::optional<move_result> control_loop::result_of(std::uint64_t planned) const {
+  std::lock_guard lock(guard_);
+  const auto found = results_.find(planned);
+  return found == results_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::vector<std::string> control_loop::troubles() const {
+  std::lock_guard lock(guard_);
+  return troubles_;
+}
+
+}  // namespace terrane::daemon

@@ -1,0 +1,83 @@
+// The control loop: every period it looks (snapshot), decides (policies), and hands what was
+// decided to the engine. It never touches a reply; the engine carries moves out between tokens.
+//
+// tick() belongs to one thread, the daemon's main. Everything else may be called from any thread:
+// the policies, their state and the past are behind one lock that a tick holds for less than a
+// millisecond.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/loop/snapshot_builder.hpp"
+#include "engine/engine.hpp"
+#include "ipc/control/event_hub.hpp"
+#include "policies/explain/explain.hpp"
+#include "policies/explain/journal.hpp"
+#include "policies/pipeline/evaluate.hpp"
+
+namespace terrane::daemon {
+
+// What became of a planned move.
+struct move_result {
+  engine::move_state state = engine::move_state::waiting;
+  std::string detail;
+  double pause_ms = 0;
+};
+
+class control_loop {
+ public:
+  using clock = std::function<std::int64_t()>;  // milliseconds, never going back
+
+  control_loop(engine::inference_engine& engine, snapshot_builder builder,
+               policies::policy_set_ptr set, ipc::event_hub& events, clock now);
+  ~control_loop();
+
+  void tick();
+
+  // Puts another set in force; latches of policies of the same name go on.
+  void use(policies::policy_set_ptr set);
+  policies::policy_set_ptr policies() const;
+
+  // Calls f(set, last snapshot, state, past) under the lock and returns what it returns.
+  template <class F>
+  auto look(F f) const {
+    std::lock_guard lock(guard_);
+    return f(*set_, last_, state_, past_);
+  }
+  std::optional<move_result> result_of(std::uint64_t planned) const;
+  std::int64_t unix_ms(std::int64_t clock_ms) const { return clock_ms + unix_offset_ms_; }
+  std::vector<std::string> troubles() const;
+
+ private:
+  struct inbox;
+  void carry_out(const policies::plan& plan);
+  void start_move(engine::move_request request, std::vector<policies::planned_move> planned);
+  void refuse(const policies::planned_move& planned, const error& why);
+  void publish(const policies::decision& d);
+  std::optional<std::uint32_t> device_index(const std::string& name) const;
+  void remember(std::uint64_t planned, move_result r);
+
+  engine::inference_engine& engine_;
+  snapshot_builder builder_;
+  ipc::event_hub& events_;
+  clock now_;
+  std::int64_t unix_offset_ms_ = 0;
+
+  mutable std::mutex guard_;
+  policies::policy_set_ptr set_;
+  policies::snapshot last_;
+  policies::pipeline_state state_;
+  policies::journal past_;
+  std::map<std::uint64_t, move_result> results_;  // by planned move; bounded
+  std::vector<std::string> troubles_;
+
+  std::shared_ptr<inbox> inbox_;  // what the engine's mover reports
+  std::map<engine::move_id, planned_ids> ids_;
+};
+
+}  // namespace terrane::daemon

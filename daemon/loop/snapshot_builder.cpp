@@ -1,0 +1,118 @@
+#include "daemon/loop/snapshot_builder.hpp"
+
+#include <algorithm>
+
+#include <fnmatch.h>
+
+namespace terrane::daemon {
+
+namespace {
+
+policies::part_kind kind_of(engine::part_kind k) {
+  switch (k) {
+    case engine::part_kind::embedding:
+      return policies::part_kind::embedding;
+    case engine::part_kind::attention:
+      return policies::part_kind::attention;
+    case engine::part_kind::feed_forward:
+      return policies::part_kind::feed_forward;
+    case engine::part_kind::head:
+      return policies::part_kind::head;
+  }
+  return policies::part_kind::feed_forward;
+}
+
+}  // namespace
+
+snapshot_builder::snapshot_builder(engine::inference_engine& of, telemetry_sources sources,
+                                   std::vector<std::string> pinned)
+    : engine_(of), sources_(std::move(sources)), pinned_(std::move(pinned)) {}
+
+policies::snapshot snapshot_builder::make(const engine::engine_status& status, std::int64_t now_ms,
+                                          const std::map<engine::move_id, planned_ids>& ids,
+                                          std::vector<policies::completed_move> completed) {
+  policies::snapshot s;
+  s.sequence = ++sequence_;
+  s.time_ms = now_ms;
+  add_devices(s);
+  add_parts(s, status, now_ms);
+  add_sessions(s, status);
+  add_moves(s, status, ids);
+  s.completed = std::move(completed);
+  for (const auto& source : sources_) source->sample(s);
+  return s;
+}
+
+void snapshot_builder::add_devices(policies::snapshot& s) const {
+  for (const engine::device* d : engine_.devices()) {
+    policies::device_state state;
+    state.name = d->info().name;
+    state.kind = d->info().kind == engine::device_kind::cpu ? policies::device_kind::cpu
+                                                            : policies::device_kind::gpu;
+    s.devices.push_back(std::move(state));
+  }
+}
+
+void snapshot_builder::add_parts(policies::snapshot& s, const engine::engine_status& status,
+                                 std::int64_t now_ms) const {
+  const std::vector<engine::model_part>& parts = engine_.loaded_model().parts();
+  for (std::size_t p = 0; p < parts.size(); p++) {
+    const engine::part_status& from = status.parts[p];
+    policies::part_state to;
+    to.name = parts[p].name;
+    to.kind = kind_of(parts[p].kind);
+    if (parts[p].kind == engine::part_kind::attention ||
+        parts[p].kind == engine::part_kind::feed_forward)
+      to.layer = static_cast<int>(parts[p].layer);
+    to.device = device_name(from.device);
+    to.weight_bytes = from.weight_bytes;
+    to.kv_bytes = from.kv_bytes;
+    to.pinned = std::any_of(pinned_.begin(), pinned_.end(), [&](const std::string& pattern) {
+      return fnmatch(pattern.c_str(), to.name.c_str(), 0) == 0;
+    });
+    if (from.by != "start") {
+      const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(
+          std::chrono::system_clock::now() - from.since);
+      to.moved_ms = now_ms - age.count();
+    }
+    s.parts.push_back(std::move(to));
+  }
+}
+
+void snapshot_builder::add_sessions(policies::snapshot& s,
+                                    const engine::engine_status& status) const {
+  for (const engine::session_status& from : status.sessions) {
+    policies::session_state to;
+    to.id = std::to_string(from.id);
+    to.context_tokens = from.context_tokens;
+    to.idle_s = from.idle_s;
+    for (std::uint32_t d = 0; d < from.kv_bytes.size(); d++)
+      if (from.kv_bytes[d] != 0) to.kv.push_back({device_name(d), from.kv_bytes[d]});
+    s.sessions.push_back(std::move(to));
+  }
+}
+
+void snapshot_builder::add_moves(policies::snapshot& s, const engine::engine_status& status,
+                                 const std::map<engine::move_id, planned_ids>& ids) const {
+  for (const engine::move_status& m : status.moves) {
+    const auto known = ids.find(m.id);
+    auto id_of = [&](const std::string& subject) -> std::uint64_t {
+      if (known == ids.end()) return 0;
+      const auto found = known->second.find(subject);
+      return found == known->second.end() ? 0 : found->second;
+    };
+    for (const engine::part_move& p : m.parts) {
+      const std::string& part = engine_.loaded_model().parts()[p.part].name;
+      const engine::part_status& now = status.parts[p.part];
+      s.moving.push_back({id_of(part), policies::subject_kind::part, part, device_name(now.device),
+                          device_name(p.device), now.weight_bytes + now.kv_bytes});
+    }
+    if (m.spill) {
+      const std::string session = std::to_string(m.spill->session);
+      s.moving.push_back({id_of(session), policies::subject_kind::session_kv, session, "",
+                          m.spill->device ? device_name(*m.spill->device) : "", m.bytes_total});
+    }
+  }
+}
+
+}  // namespace terrane::daemon

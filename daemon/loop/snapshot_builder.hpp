@@ -1,0 +1,49 @@
+// Makes the snapshot that policies look at, from the engine's status and the telemetry sources.
+// Belongs to the control loop.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "daemon/telemetry/source.hpp"
+#include "engine/engine.hpp"
+#include "policies/vocabulary/snapshot.hpp"
+
+namespace terrane::daemon {
+
+// Of a move that a policy planned: the plan's id by subject (part name or session).
+using planned_ids = std::map<std::string, std::uint64_t>;
+
+class snapshot_builder {
+ public:
+  snapshot_builder(engine::inference_engine& of, telemetry_sources sources,
+                   std::vector<std::string> pinned);
+
+  // `ids`: of the moves that policies planned, by the engine's number. `completed` goes into the
+  // snapshot.
+  policies::snapshot make(const engine::engine_status& status, std::int64_t now_ms,
+                          const std::map<engine::move_id, planned_ids>& ids,
+                          std::vector<policies::completed_move> completed);
+
+  const telemetry_sources& sources() const { return sources_; }
+
+ private:
+  void add_devices(policies::snapshot& s) const;
+  void add_parts(policies::snapshot& s, const engine::engine_status& status,
+                 std::int64_t now_ms) const;
+  void add_sessions(policies::snapshot& s, const engine::engine_status& status) const;
+  void add_moves(policies::snapshot& s, const engine::engine_status& status,
+                 const std::map<engine::move_id, planned_ids>& ids) const;
+  std::string device_name(std::uint32_t index) const {
+    return engine_.devices()[index]->info().name;
+  }
+
+  engine::inference_engine& engine_;
+  telemetry_sources sources_;
+  std::vector<std::string> pinned_;
+  engine::wall_time started_ = std::chrono::system_clock::now();
+  std::uint64_t sequence_ = 0;
+};
+
+}  // namespace terrane::daemon

@@ -1,0 +1,404 @@
+#include "daemon/service/service.hpp"
+
+#include <algorithm>
+
+#include <unistd.h>
+
+#include "daemon/service/refusals.hpp"
+#include "daemon/service/what_if.hpp"
+#include "daemon/version.hpp"
+
+namespace terrane::daemon {
+
+namespace {
+
+std::int64_t unix_ms(engine::wall_time t) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(t.time_since_epoch()).count();
+}
+
+std::int64_t count(std::uint64_t n) { return static_cast<std::int64_t>(n); }
+
+ipc::device_kind to_protocol(engine::device_kind k) {
+  switch (k) {
+    case engine::device_kind::cpu:
+      return ipc::device_kind::cpu;
+    case engine::device_kind::vulkan:
+      return ipc::device_kind::vulkan;
+    case engine::device_kind::cuda:
+      return ipc::device_kind::cuda;
+  }
+  return ipc::device_kind::cpu;
+}
+
+}  // namespace
+
+void service::set_ready(engine::inference_engine& engine, control_loop& loop,
+                        std::vector<engine::device_candidate> refused) {
+  engine_ = &engine;
+  loop_ = &loop;
+  refused_ = std::move(refused);
+  result<engine::chat_format> chat = engine::chat_format::recognise(engine.words());
+  if (chat)
+    chat_.emplace(std::move(*chat));
+  else
+    no_chat_ = to_string(chat.error());
+  state_ = ipc::daemon_state::ready;
+}
+
+result<std::uint32_t> service::device_index(const std::string& name) const {
+  for (std::uint32_t d = 0; d < engine_->devices().size(); d++) {
+    const engine::device_info& info = engine_->devices()[d]->info();
+    if (info.name == name || to_string(info.kind) == name) return d;
+  }
+  return fail(error_code::not_found, "there is no device '" + name + "'");
+}
+
+std::vector<std::string> service::device_names() const {
+  std::vector<std::string> names;
+  for (const engine::device* d : engine_->devices()) names.push_back(d->info().name);
+  return names;
+}
+
+std::vector<std::string> service::part_names() const {
+  std::vector<std::string> names;
+  for (const engine::model_part& p : engine_->loaded_model().parts()) names.push_back(p.name);
+  return names;
+}
+
+// ---- What is
+
+void service::status(const ipc::caller& who, ipc::answer<ipc::status_reply> to) {
+  ipc::status_reply r;
+  r.version = version;
+  r.state = state_;
+  r.access = who.level;
+  r.pid = getpid();
+  r.uptime_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
+  if (r.state != ipc::daemon_state::ready) return to.finish(r);
+  with_engine(to, [this, r, to](engine::inference_engine& e, control_loop& loop) mutable {
+    const engine::engine_status s = e.status();
+    const engine::model_config& c = e.loaded_model().config();
+    ipc::model_info m;
+    m.name = c.name;
+    m.file = e.loaded_model().file().paths().front();
+    m.architecture = c.architecture;
+    m.format = c.quantization;
+    m.layers = c.layers;
+    m.context_tokens = e.options().context_tokens;
+    m.weights_bytes = count(e.loaded_model().weight_bytes());
+    if (chat_) m.chat_format = std::string(chat_->name());
+    r.model = std::move(m);
+    r.revision = count(s.revision);
+    r.devices = count(e.devices().size());
+    r.sessions = count(s.sessions.size());
+    r.generating = std::count_if(s.sessions.begin(), s.sessions.end(), [](const auto& one) {
+      return one.state != engine::session_state::idle;
+    });
+    r.moves = count(s.moves.size());
+    r.decode_tok_s = s.decode_tok_s;
+    loop.look([&](const auto& set, const auto&, const auto&, const auto& past) {
+      r.policies = count(set.rules().size());
+      r.policy_revision = set.revision();
+      const auto newest = past.recent(1);
+      if (!newest.empty()) r.last_decision = count(newest.front()->id);
+      return 0;
+    });
+    r.warnings = loop.troubles();
+    to.finish(r);
+  });
+}
+
+void service::devices(const ipc::caller&, ipc::answer<ipc::devices_reply> to) {
+  with_engine(to, [this, to](engine::inference_engine& e, control_loop& loop) {
+    const engine::engine_status s = e.status();
+    ipc::devices_reply r;
+    r.revision = count(s.revision);
+    for (std::uint32_t d = 0; d < e.devices().size(); d++) {
+      const engine::device& from = *e.devices()[d];
+      ipc::device_info i;
+      i.name = from.info().name;
+      i.kind = to_protocol(from.info().kind);
+      i.description = from.info().description;
+      i.total_bytes = count(from.limit_bytes());
+      i.weights_bytes = count(from.used_bytes(engine::memory_use::weights));
+      i.kv_bytes = count(from.used_bytes(engine::memory_use::kv));
+      i.scratch_bytes = count(from.used_bytes(engine::memory_use::scratch));
+      i.staging_bytes = count(from.used_bytes(engine::memory_use::staging));
+      i.reserve_bytes = count(config_.devices[d].reserve_bytes);
+      loop.look([&](const auto&, const policies::snapshot& last, const auto&, const auto&) {
+        if (d >= last.devices.size()) return 0;
+        const policies::device_state& seen = last.devices[d];
+        i.others_bytes =
+            static_cast<std::int64_t>(std::max(0.0, seen.vram_used.value - seen.vram_ours.value));
+        if (seen.temp_c.present()) i.temperature_c = seen.temp_c.value;
+        return 0;
+      });
+      i.free_bytes =
+          std::max<std::int64_t>(0, i.total_bytes - count(from.used_bytes()) - i.others_bytes);
+      i.parts = std::count_if(s.parts.begin(), s.parts.end(),
+                              [&](const auto& p) { return p.device == d; });
+      r.devices.push_back(std::move(i));
+    }
+    for (const engine::device_candidate& c : refused_) {
+      ipc::device_info i;
+      i.name = c.info.name;
+      i.kind = to_protocol(c.info.kind);
+      i.description = c.info.description;
+      i.state = ipc::device_state::refused;
+      i.reason = c.refused;
+      i.total_bytes = count(c.info.memory_bytes);
+      r.devices.push_back(std::move(i));
+    }
+    to.finish(r);
+  });
+}
+
+ipc::part_placement service::placement_of(const engine::engine_status& status,
+                                          engine::part_index part) const {
+  const engine::part_status& from = status.parts[part];
+  ipc::part_placement p;
+  p.part = engine_->loaded_model().parts()[part].name;
+  p.device = engine_->devices()[from.device]->info().name;
+  if (from.moving_to) p.moving_to = engine_->devices()[*from.moving_to]->info().name;
+  p.weights_bytes = count(from.weight_bytes);
+  p.kv_bytes = count(from.kv_bytes);
+  p.kv_elsewhere_bytes = count(from.kv_elsewhere_bytes);
+  p.since_unix_ms = unix_ms(from.since);
+  p.by = from.by;
+  p.reason = from.reason;
+  if (from.by.starts_with("policy ")) {
+    p.decision =
+        loop_->look([&](const auto&, const auto&, const auto&, const policies::journal& past) {
+          const policies::decision_record* last = past.last_move_of(p.part);
+          return last == nullptr ? std::nullopt : std::optional<std::int64_t>(count(last->id));
+        });
+  }
+  return p;
+}
+
+void service::placement(const ipc::caller&, ipc::answer<ipc::placement_reply> to) {
+  with_engine(to, [this, to](engine::inference_engine& e, control_loop&) {
+    const engine::engine_status s = e.status();
+    ipc::placement_reply r;
+    r.revision = count(s.revision);
+    for (engine::part_index p = 0; p < s.parts.size(); p++) r.parts.push_back(placement_of(s, p));
+    to.finish(r);
+  });
+}
+
+void service::telemetry(const ipc::caller&, ipc::answer<ipc::telemetry_reply> to) {
+  with_engine(to, [to](engine::inference_engine&, control_loop& loop) {
+    ipc::telemetry_reply r;
+    loop.look([&](const auto&, const policies::snapshot& s, const auto&, const auto&) {
+      r.snapshot = count(s.sequence);
+      auto add = [&](const policies::object_ref& object, policies::scope scope,
+                     const std::string& name) {
+        for (const policies::metric_entry& m : policies::metrics()) {
+          if (m.belongs_to != scope) continue;
+          const policies::reading value = m.read(object);
+          if (!value.present()) continue;
+          r.readings.push_back({std::string(m.name), name, value.value, "",
+                                static_cast<double>(s.time_ms - value.sampled_ms) / 1000.0,
+                                value.stale(s.time_ms)});
+        }
+      };
+      add({&s, nullptr, nullptr, nullptr}, policies::scope::host, "host");
+      for (const auto& d : s.devices)
+        add({&s, &d, nullptr, nullptr}, policies::scope::device, d.name);
+      for (const auto& one : s.sessions)
+        add({&s, nullptr, &one, nullptr}, policies::scope::session, one.id);
+      return 0;
+    });
+    to.finish(r);
+  });
+}
+
+void service::sessions(const ipc::caller& who, ipc::answer<ipc::sessions_reply> to) {
+  with_engine(to, [who, to](engine::inference_engine& e, control_loop&) {
+    ipc::sessions_reply r;
+    for (const engine::session_status& s : e.status().sessions) {
+      if (!who.may_use(s.owner)) continue;
+      ipc::session_info i;
+      i.id = count(s.id);
+      i.owner_uid = s.owner;
+      i.state = static_cast<ipc::session_state>(s.state);
+      i.context_tokens = s.context_tokens;
+      i.context_limit_tokens = e.options().context_tokens;
+      for (std::size_t d = 0; d < s.kv_bytes.size(); d++)
+        if (s.kv_bytes[d] != 0) i.kv.push_back({e.devices()[d]->info().name, count(s.kv_bytes[d])});
+      i.created_unix_ms = unix_ms(s.created);
+      i.idle_s = s.idle_s;
+      r.sessions.push_back(std::move(i));
+    }
+    to.finish(r);
+  });
+}
+
+// ---- Policies
+
+void service::policy_list(const ipc::caller&, ipc::answer<ipc::policy_list_reply> to) {
+  with_engine(to, [this, to](engine::inference_engine&, control_loop& loop) {
+    ipc::policy_list_reply r;
+    loop.look([&](const policies::policy_set& set, const auto& last, const auto& state,
+                  const auto&) {
+      r.policy_revision = set.revision();
+      const std::vector<policies::policy_status> all = policies::policy_statuses(set, last, state);
+      for (const policies::rule& rule : set.rules()) {
+        ipc::policy_info p;
+        p.name = rule.name;
+        p.source = policies::to_string(rule.where);
+        p.language = rule.where.file.ends_with(".lua") ? ipc::policy_language::lua
+                                                       : ipc::policy_language::yaml;
+        p.mode = rule.mode == policies::rule_mode::enforce ? ipc::policy_mode::enforce
+                                                           : ipc::policy_mode::shadow;
+        p.priority = rule.priority;
+        for (const policies::policy_status& s : all)
+          if (s.policy == rule.name)
+            p.objects.push_back({s.object, s.state, conditions(s.conditions)});
+        r.policies.push_back(std::move(p));
+      }
+      return 0;
+    });
+    to.finish(r);
+  });
+}
+
+void service::policy_lint(const ipc::caller&, ipc::policy_lint_request request,
+                          ipc::answer<ipc::policy_lint_reply> to) {
+  worker_.add([request = std::move(request), to] {
+    auto set = policies::policy_set::from_sources({{request.file, request.content}});
+    to.finish({set.has_value(), daemon::to_protocol(set ? (*set)->warnings() : set.error())});
+  });
+}
+
+policies::policy_set::load_result<policies::policy_set_ptr> service::reload_policies() {
+  auto set = policies::policy_set::load(config_.policies);
+  if (!set) return set;
+  loop_->use(*set);
+  ipc::event e;
+  e.time_unix_ms = unix_ms(std::chrono::system_clock::now());
+  e.kind = ipc::event_kind::policy_reloaded;
+  e.message =
+      std::to_string((*set)->rules().size()) + " policies in force, revision " + (*set)->revision();
+  events_.publish(e);
+  return set;
+}
+
+void service::policy_reload(const ipc::caller&, ipc::answer<ipc::policy_reload_reply> to) {
+  with_engine(to, [this, to](engine::inference_engine&, control_loop&) {
+    auto set = reload_policies();
+    if (!set) return to.fail(ipc::refuse::policy_invalid(daemon::to_protocol(set.error())));
+    to.finish({(*set)->revision(), count((*set)->rules().size()),
+               daemon::to_protocol((*set)->warnings())});
+  });
+}
+
+void service::plan(const ipc::caller&, ipc::plan_request request, ipc::answer<ipc::plan_reply> to) {
+  with_engine(to, [this, request = std::move(request), to](engine::inference_engine& e,
+                                                           control_loop& loop) {
+    policies::policy_set_ptr set = loop.policies();
+    if (request.content) {
+      auto tried = policies::policy_set::from_sources({{*request.file, *request.content}});
+      if (!tried) return to.fail(ipc::refuse::policy_invalid(daemon::to_protocol(tried.error())));
+      set = *tried;
+    }
+    // On copies, so that nothing is changed.
+    auto [now, state] =
+        loop.look([](const auto&, const policies::snapshot& s, const policies::pipeline_state& p,
+                     const auto&) { return std::pair(s, p); });
+    for (const ipc::assumption& a : request.assume.value_or(std::vector<ipc::assumption>{}))
+      if (std::string fault = assume(now, a); !fault.empty())
+        return to.fail(ipc::refuse::invalid_parameter("assume", fault));
+    ipc::plan_reply r;
+    r.revision = count(e.revision());
+    for (const policies::decision_record& record : evaluate_as_if_held(*set, now, state).records)
+      r.decisions.push_back(describe(record));
+    for (ipc::decision_info& d : r.decisions) d.id = 0;
+    to.finish(r);
+  });
+}
+
+void service::explain(const ipc::caller&, std::int64_t decision,
+                      ipc::answer<ipc::explain_reply> to) {
+  with_engine(to, [this, decision, to](engine::inference_engine&, control_loop& loop) {
+    std::int64_t newest = 0, oldest = 0;
+    const auto found =
+        loop.look([&](const auto&, const auto&, const auto&, const policies::journal& past) {
+          const auto all = past.recent(1U << 20);
+          if (!all.empty()) newest = count(all.front()->id), oldest = count(all.back()->id);
+          const policies::decision_record* r = past.find(static_cast<std::uint64_t>(decision));
+          return r == nullptr ? std::nullopt : std::optional(*r);
+        });
+    if (!found) return to.fail(ipc::refuse::unknown_decision(decision, oldest, newest));
+    to.finish({describe(*found)});
+  });
+}
+
+void service::why(const ipc::caller&, std::string part, ipc::answer<ipc::why_reply> to) {
+  with_engine(to,
+              [this, part = std::move(part), to](engine::inference_engine& e, control_loop& loop) {
+                const std::optional<engine::part_index> index = e.loaded_model().find_part(part);
+                if (!index) return to.fail(ipc::refuse::unknown_part(part, part_names()));
+                ipc::why_reply r;
+                r.placement = placement_of(e.status(), *index);
+                std::optional<policies::decision_record> moved, left;
+                loop.look([&](const auto& set, const auto& last, const auto& state,
+                              const policies::journal& past) {
+                  r.text = policies::why_text(part, set, last, state, past);
+                  if (const auto* d = past.last_move_of(part)) moved = *d;
+                  if (const auto* d = past.last_refusal_of(part)) left = *d;
+                  return 0;
+                });
+                if (moved) r.decision = describe(*moved);
+                if (left) r.last_left = describe(*left);
+                to.finish(r);
+              });
+}
+
+ipc::decision_info service::describe(const policies::decision_record& from) const {
+  ipc::decision_info d;
+  d.id = count(from.id);
+  d.time_unix_ms = loop_->unix_ms(from.time_ms);
+  d.snapshot = count(from.snapshot_sequence);
+  d.by = from.policy;
+  d.object = from.object;
+  d.event = static_cast<ipc::decision_cause>(from.event);
+  d.mode = from.mode == policies::rule_mode::enforce ? ipc::policy_mode::enforce
+                                                     : ipc::policy_mode::shadow;
+  d.source = policies::to_string(from.where);
+  d.conditions = conditions(from.conditions);
+  for (const policies::candidate& c : from.candidates) {
+    ipc::candidate_info i;
+    i.verb = static_cast<ipc::action_verb>(c.action);
+    i.subject = c.subject;
+    i.from = c.from;
+    i.to = c.to;
+    i.bytes = count(c.bytes);
+    if (c.removed_by != policies::filter::none) i.removed_by = policies::to_string(c.removed_by);
+    i.detail = c.detail;
+    d.candidates.push_back(std::move(i));
+  }
+  for (const policies::planned_move& m : from.moves) {
+    ipc::action_info a;
+    a.verb = static_cast<ipc::action_verb>(m.action);
+    a.subject = m.subject;
+    a.from = m.from;
+    a.to = m.to;
+    a.bytes = count(m.bytes);
+    a.reason = m.reason;
+    a.outcome = m.id == 0 ? ipc::action_outcome::planned : ipc::action_outcome::running;
+    if (const std::optional<move_result> r = loop_->result_of(m.id)) {
+      a.outcome = r->state == engine::move_state::committed   ? ipc::action_outcome::done
+                  : r->state == engine::move_state::cancelled ? ipc::action_outcome::cancelled
+                                                              : ipc::action_outcome::failed;
+      if (!r->detail.empty()) a.detail = r->detail;
+      if (a.outcome == ipc::action_outcome::done) a.pause_ms = r->pause_ms;
+    }
+    d.actions.push_back(std::move(a));
+  }
+  d.notes = from.notes;
+  d.text = policies::explain_text(from);
+  return d;
+}
+
+}  // namespace terrane::daemon

@@ -1,0 +1,113 @@
+// Answers the control protocol: turns calls into commands for engine and policies, and what they
+// say into replies. Serves from before the model is loaded, refusing by name what needs one.
+//
+// The control server calls it on its thread; whatever waits for the engine is done on a worker.
+// set_ready() and set_stopping() are called by the daemon's main.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/config/config.hpp"
+#include "daemon/loop/control_loop.hpp"
+#include "daemon/service/worker.hpp"
+#include "engine/chat/chat_format.hpp"
+#include "engine/device/discovery.hpp"
+#include "engine/engine.hpp"
+#include "ipc/control/event_hub.hpp"
+#include "ipc/control/service.hpp"
+
+namespace terrane::daemon {
+
+class service final : public ipc::control_service {
+ public:
+  service(const config& c, ipc::event_hub& events) : config_(c), events_(events) {}
+
+  // From now on calls reach them; both outlive the service's calls.
+  void set_ready(engine::inference_engine& engine, control_loop& loop,
+                 std::vector<engine::device_candidate> refused);
+  void set_stopping() { state_ = ipc::daemon_state::stopping; }
+  // Before engine and loop go: no call reaches them any more.
+  void finish() { worker_.end(); }
+  // Loads the policies again: the same as PolicyReload, for SIGHUP.
+  policies::policy_set::load_result<policies::policy_set_ptr> reload_policies();
+
+  void status(const ipc::caller& who, ipc::answer<ipc::status_reply> to) override;
+  void devices(const ipc::caller& who, ipc::answer<ipc::devices_reply> to) override;
+  void placement(const ipc::caller& who, ipc::answer<ipc::placement_reply> to) override;
+  void telemetry(const ipc::caller& who, ipc::answer<ipc::telemetry_reply> to) override;
+  void generate(const ipc::caller& who, ipc::generate_request request,
+                ipc::generate_stream to) override;
+  void stop_generate(const ipc::caller& who, std::int64_t session,
+                     ipc::answer<ipc::nothing> to) override;
+  void sessions(const ipc::caller& who, ipc::answer<ipc::sessions_reply> to) override;
+  void close_session(const ipc::caller& who, std::int64_t session,
+                     ipc::answer<ipc::nothing> to) override;
+  void move(const ipc::caller& who, ipc::move_request request, ipc::move_stream to) override;
+  void cancel_move(const ipc::caller& who, std::int64_t move,
+                   ipc::answer<ipc::nothing> to) override;
+  void spill_kv(const ipc::caller& who, ipc::spill_kv_request request,
+                ipc::answer<ipc::kv_reply> to) override;
+  void fetch_kv(const ipc::caller& who, ipc::fetch_kv_request request,
+                ipc::answer<ipc::kv_reply> to) override;
+  void policy_list(const ipc::caller& who, ipc::answer<ipc::policy_list_reply> to) override;
+  void policy_lint(const ipc::caller& who, ipc::policy_lint_request request,
+                   ipc::answer<ipc::policy_lint_reply> to) override;
+  void policy_reload(const ipc::caller& who, ipc::answer<ipc::policy_reload_reply> to) override;
+  void plan(const ipc::caller& who, ipc::plan_request request,
+            ipc::answer<ipc::plan_reply> to) override;
+  void explain(const ipc::caller& who, std::int64_t decision,
+               ipc::answer<ipc::explain_reply> to) override;
+  void why(const ipc::caller& who, std::string part, ipc::answer<ipc::why_reply> to) override;
+
+ private:
+  // Runs f(engine, loop) on the worker, or refuses: not ready, stopping.
+  template <class Answer, class F>
+  void with_engine(const Answer& to, F f) {
+    const ipc::daemon_state state = state_;
+    if (state == ipc::daemon_state::starting)
+      return to.fail(ipc::refuse::not_ready(state, "the model is being loaded"));
+    if (state == ipc::daemon_state::stopping) return to.fail(ipc::refuse::shutting_down());
+    worker_.add([this, f = std::move(f)]() mutable { f(*engine_, *loop_); });
+  }
+  // The same with the session, if it exists and the caller may use it.
+  template <class Answer, class F>
+  void with_own_session(const ipc::caller& who, std::int64_t session, const Answer& to, F f) {
+    with_engine(to, [who, session, to, f = std::move(f)](engine::inference_engine& e,
+                                                         control_loop&) mutable {
+      for (const engine::session_status& s : e.status().sessions) {
+        if (static_cast<std::int64_t>(s.id) != session) continue;
+        if (!who.may_use(s.owner)) return to.fail(ipc::refuse::not_your_session(session));
+        return f(e, s);
+      }
+      to.fail(ipc::refuse::unknown_session(session));
+    });
+  }
+  ipc::part_placement placement_of(const engine::engine_status& status,
+                                   engine::part_index part) const;
+  ipc::decision_info describe(const policies::decision_record& r) const;
+  result<std::vector<engine::token_id>> prompt_tokens(const ipc::generate_request& request) const;
+  void move_kv(engine::spill_request spill, std::optional<std::int64_t> revision,
+               const std::string& by, const ipc::answer<ipc::kv_reply>& to);
+  void publish_move(const engine::move_status& s);
+  result<std::uint32_t> device_index(const std::string& name) const;
+  std::vector<std::string> device_names() const;
+  std::vector<std::string> part_names() const;
+
+  const config& config_;
+  ipc::event_hub& events_;
+  std::atomic<ipc::daemon_state> state_{ipc::daemon_state::starting};
+  std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+  engine::inference_engine* engine_ = nullptr;  // set before state_ is ready
+  control_loop* loop_ = nullptr;
+  std::optional<engine::chat_format> chat_;
+  std::string no_chat_;  // why there is no chat format
+  std::vector<engine::device_candidate> refused_;
+  worker worker_;  // last: its work uses the others
+};
+
+}  // namespace terrane::daemon

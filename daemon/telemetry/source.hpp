@@ -1,0 +1,43 @@
+// Telemetry: what the daemon knows of the machine besides its own accounts. One class a source, one
+// file each; a source adds its readings to a snapshot that already lists devices, parts and
+// sessions. Sources belong to the control loop and are called on its thread; a call must not block.
+// Adding one: a class here and a line in make_sources().
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "daemon/config/config.hpp"
+#include "engine/device/device.hpp"
+#include "policies/vocabulary/snapshot.hpp"
+
+namespace terrane::daemon {
+
+class telemetry_source {
+ public:
+  virtual ~telemetry_source() = default;
+  virtual std::string name() const = 0;
+  // Adds what it can measure now, at s.time_ms. What it cannot stays absent, or keeps the time of
+  // the sample it had before, and goes stale.
+  virtual void sample(policies::snapshot& s) = 0;
+  // What is wrong with the source now, for status and journal; empty if nothing.
+  virtual std::string trouble() const { return {}; }
+};
+using telemetry_sources = std::vector<std::unique_ptr<telemetry_source>>;
+
+// In the order in which they are asked: a later one overrides an earlier one.
+telemetry_sources make_sources(const config& c, std::span<engine::device* const> devices);
+
+std::unique_ptr<telemetry_source> make_device_memory_source(
+    std::span<engine::device* const> devices, std::vector<std::uint64_t> reserve_bytes,
+    std::int32_t period_ms);
+std::unique_ptr<telemetry_source> make_host_memory_source(std::string proc, std::int32_t period_ms);
+std::unique_ptr<telemetry_source> make_pressure_source(std::string proc, std::int32_t period_ms);
+std::unique_ptr<telemetry_source> make_hwmon_source(std::string sys, std::int32_t period_ms);
+std::unique_ptr<telemetry_source> make_file_source(std::filesystem::path file,
+                                                   std::int32_t period_ms);
+
+}  // namespace terrane::daemon
