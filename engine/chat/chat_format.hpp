@@ -39,8 +39,9 @@ class chat_format {
                                        std::string_view today = {}) const;
 
   // What follows a reply that has just ended without its last control token: that token, the new
-  // messages, and the beginning of the next reply. Together with what went before, the tokens of
-  // the whole conversation. Invalid input: no messages.
+  // messages, and the beginning of the next reply. After the tokens of a reply these are the tokens
+  // of the whole conversation, if the reply's are the ones that its text is encoded to. Invalid
+  // input: no messages.
   result<std::vector<token_id>> encode_next(const tokenizer& words,
                                             std::span<const chat_message> messages) const;
 
