@@ -1,8 +1,7 @@
 #include "engine/gguf/file.hpp"
 
-#include <array>
+#include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -24,13 +23,19 @@ constexpr std::string_view count_key = "split.count";
 constexpr std::string_view number_key = "split.no";
 constexpr std::string_view tensors_key = "split.tensors.count";
 
+void append_five_digits(std::string& to, std::uint64_t number) {
+  const std::string digits = std::to_string(number);
+  to.append(5 - std::min<std::size_t>(5, digits.size()), '0').append(digits);
+}
+
 // "-00002-of-00003.gguf", as the tools that split a model write it.
 std::string part_suffix(std::uint64_t number, std::uint64_t count) {
-  std::array<char, 64> text{};
-  const int length = std::snprintf(text.data(), text.size(), "-%05llu-of-%05llu.gguf",
-                                   static_cast<unsigned long long>(number + 1),
-                                   static_cast<unsigned long long>(count));
-  return {text.data(), static_cast<std::size_t>(length)};
+  std::string out = "-";
+  append_five_digits(out, number + 1);
+  out += "-of-";
+  append_five_digits(out, count);
+  out += ".gguf";
+  return out;
 }
 
 std::string part_name(std::uint64_t number, std::uint64_t count) {
@@ -83,13 +88,22 @@ result<std::vector<file::part>> file::open_parts(const std::string& path) {
   if (!given) {
     return tl::unexpected(given.error());
   }
-  const metadata& meta = given->front.meta;
-  std::vector<part> parts;
-  if (!meta.has(count_key)) {
-    parts.push_back(std::move(*given));
-    return parts;
+  const auto place = place_of(*given);
+  if (!place) {
+    return tl::unexpected(place.error());
   }
-  const auto count = meta.integer<std::uint64_t>(count_key);
+  if (place->count > 1) {
+    return open_siblings(std::move(*given), *place);
+  }
+  std::vector<part> alone;
+  alone.push_back(std::move(*given));
+  return alone;
+}
+
+// Where in a split model a part says that it is. A file that says nothing is all of its model.
+result<file::place> file::place_of(const part& of) {
+  const metadata& meta = of.front.meta;
+  const auto count = meta.integer_or<std::uint64_t>(count_key, 1);
   const auto number = meta.integer_or<std::uint64_t>(number_key, 0);
   if (!count || !number) {
     return tl::unexpected(count ? number.error() : count.error());
@@ -99,50 +113,60 @@ result<std::vector<file::part>> file::open_parts(const std::string& path) {
                 "says that it is split.no " + std::to_string(*number) + " of split.count " +
                     std::to_string(*count) + "; supported are 1 to " + std::to_string(max_parts) +
                     " parts, counted from 0",
-                path);
+                of.path);
   }
-  const std::string suffix = part_suffix(*number, *count);
-  if (*count > 1 && !path.ends_with(suffix)) {
+  return place{*number, *count};
+}
+
+result<std::vector<file::part>> file::open_siblings(part given, place of_given) {
+  const auto [given_number, count] = of_given;
+  const std::string suffix = part_suffix(given_number, count);
+  if (!given.path.ends_with(suffix)) {
     return fail(error_code::invalid_input,
-                "is " + part_name(*number, *count) +
+                "is " + part_name(given_number, count) +
                     " of a split model, but its name does not end in " + suffix +
                     ", so the other parts cannot be found. Give the parts the names that "
                     "they were published with, in one folder (do not join them with cat)",
-                path);
+                given.path);
   }
-  const std::string stem = path.substr(0, path.size() - suffix.size());
-  for (std::uint64_t i = 0; i < *count; ++i) {
-    auto next = i == *number ? std::move(given) : open_part(stem + part_suffix(i, *count));
-    if (!next && next.error().code == error_code::not_found) {
-      return fail(error_code::not_found, part_name(i, *count) + " of a split model is missing",
-                  next.error().where);
+  const std::string stem = given.path.substr(0, given.path.size() - suffix.size());
+  std::vector<part> parts(count);
+  parts[given_number] = std::move(given);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    if (i == given_number) {
+      continue;
     }
-    if (!next) {
-      return tl::unexpected(next.error());
+    auto sibling = open_sibling(stem + part_suffix(i, count), {i, count});
+    if (!sibling) {
+      return tl::unexpected(sibling.error());
     }
-    if (auto fits = check_part(*next, i, *count); !fits) {
-      return tl::unexpected(fits.error());
-    }
-    parts.push_back(std::move(*next));
+    parts[i] = std::move(*sibling);
   }
   return parts;
 }
 
-// Does the file that has the name of a part say that it is that part?
-result<void> file::check_part(const part& of, std::uint64_t number, std::uint64_t count) {
-  const auto its_count = of.front.meta.integer<std::uint64_t>(count_key);
-  const auto its_number = of.front.meta.integer_or<std::uint64_t>(number_key, 0);
-  if (!its_count || !its_number) {
-    return tl::unexpected(its_count ? its_number.error() : its_count.error());
+// Opens a part by its name, which says where it belongs; the file must say the same.
+result<file::part> file::open_sibling(const std::string& path, place expected) {
+  auto out = open_part(path);
+  if (!out && out.error().code == error_code::not_found) {
+    return fail(error_code::not_found,
+                part_name(expected.number, expected.count) + " of a split model is missing", path);
   }
-  if (*its_count != count || *its_number != number) {
+  if (!out) {
+    return out;
+  }
+  const auto found = place_of(*out);
+  if (!found) {
+    return tl::unexpected(found.error());
+  }
+  if (found->number != expected.number || found->count != expected.count) {
     return fail(error_code::invalid_input,
-                "says that it is split.no " + std::to_string(*its_number) + " of split.count " +
-                    std::to_string(*its_count) + "; by its name it should be split.no " +
-                    std::to_string(number) + " of " + std::to_string(count),
-                of.path);
+                "says that it is split.no " + std::to_string(found->number) + " of split.count " +
+                    std::to_string(found->count) + "; by its name it should be split.no " +
+                    std::to_string(expected.number) + " of " + std::to_string(expected.count),
+                path);
   }
-  return {};
+  return out;
 }
 
 result<void> file::adopt(std::vector<part> parts) {

@@ -55,10 +55,17 @@ class file {
     header front;
   };
 
+  struct place {
+    std::uint64_t number;  // from 0
+    std::uint64_t count;
+  };
+
   file() = default;
   static result<part> open_part(const std::string& path);
   static result<std::vector<part>> open_parts(const std::string& path);
-  static result<void> check_part(const part& of, std::uint64_t number, std::uint64_t count);
+  static result<place> place_of(const part& of);
+  static result<std::vector<part>> open_siblings(part given, place of_given);
+  static result<part> open_sibling(const std::string& path, place expected);
   result<void> adopt(std::vector<part> parts);
   result<void> check_tensor_count() const;
   result<void> read_at(const tensor& of, std::uint64_t offset, std::span<std::byte> to) const;

@@ -149,7 +149,7 @@ void read_value(header_reader& in, metadata::entry& e) {
 
 // A key or a tensor's name: not empty, UTF-8.
 std::string read_name(header_reader& in, const char* what, std::uint64_t max_bytes) {
-  const std::string name(in.text(what, max_bytes));
+  std::string name(in.text(what, max_bytes));
   if (in.ok() && name.empty()) {
     in.refuse(in.context() + ": " + what + " is empty");
   } else if (in.ok() && !is_utf8(name)) {
@@ -275,7 +275,7 @@ std::vector<tensor> read_tensors(header_reader& in, std::uint64_t count) {
 
 result<std::uint64_t> alignment_of(const metadata& meta) {
   constexpr std::string_view key = "general.alignment";
-  const auto alignment = meta.integer_or<std::uint64_t>(key, default_alignment);
+  auto alignment = meta.integer_or<std::uint64_t>(key, default_alignment);
   if (alignment && (!std::has_single_bit(*alignment) || *alignment > max_alignment)) {
     return fail(error_code::invalid_input,
                 "metadata key 'general.alignment' is " + number(*alignment) +

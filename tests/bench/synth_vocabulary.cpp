@@ -109,15 +109,17 @@ class builder {
     std::string left = symbol(static_cast<std::uint8_t>(word[0]));
     for (const char c : word.substr(1)) {
       const std::string right = symbol(static_cast<std::uint8_t>(c));
-      const bool known = known_.contains(left + right);
-      if (!known && room() == 0) {
+      std::string pair = left;
+      pair.append(" ").append(right);
+      left += right;
+      if (known_.contains(left)) {
+        continue;
+      }
+      if (room() == 0) {
         return;
       }
-      if (!known) {
-        add(left + right, normal_token);
-        out_.merges.push_back(left + " " + right);
-      }
-      left += right;
+      add(left, normal_token);
+      out_.merges.push_back(pair);
     }
   }
 

@@ -241,7 +241,8 @@ TEST_F(gguf_split, refuses_a_part_with_another_number_or_count) {
 TEST_F(gguf_split, refuses_a_part_that_is_not_split) {
   three_parts();
   folder_.write("m-00002-of-00003.gguf", two_tensors().bytes());
-  EXPECT_THAT(refusal("m-00001-of-00003.gguf"), HasSubstr("'split.count' is missing"));
+  EXPECT_THAT(refusal("m-00001-of-00003.gguf"),
+              HasSubstr("says that it is split.no 0 of split.count 1; by its name"));
 }
 
 TEST_F(gguf_split, refuses_absurd_counts) {

@@ -12,7 +12,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/chat/chat_format.hpp"
 #include "engine/gguf/file.hpp"
+#include "engine/tokenizer/from_gguf.hpp"
+#include "engine/tokenizer/tokenizer.hpp"
 #include "tests/bench/synth_blocks.hpp"
 #include "tests/bench/synth_plan.hpp"
 #include "tests/bench/synth_vocabulary.hpp"
@@ -121,6 +124,24 @@ TEST_F(synth, a_mix_gives_some_matrices_more_bits) {
   const file tiny = made("tiny", "Q4_K_M");
   EXPECT_EQ(tiny.find("blk.0.attn_q.weight")->type, ggml_type::q5_0);
   EXPECT_EQ(tiny.find("token_embd.weight")->type, ggml_type::q8_0);
+}
+
+TEST_F(synth, a_model_can_be_talked_to) {
+  for (const std::string_view shape : {"tiny", "tiny-k"}) {
+    const file f = made(shape, "Q8_0");
+    auto words = engine::read_vocabulary(f.meta());
+    ASSERT_TRUE(words) << to_string(words.error());
+    const auto tokenizer = engine::tokenizer::make(std::move(*words));
+    ASSERT_TRUE(tokenizer) << to_string(tokenizer.error());
+    const std::string text = "The system would make a model, layer by layer: 1 + 1\n\xC3\xA9\x01";
+    const auto ids = tokenizer->encode(text, engine::special_text::as_text);
+    ASSERT_TRUE(ids);
+    EXPECT_LT(ids->size(), text.size()) << "no merge was used";
+    EXPECT_EQ(tokenizer->decode(*ids), text);
+    const auto chat = engine::chat_format::recognise(*tokenizer);
+    ASSERT_TRUE(chat) << to_string(chat.error());
+    EXPECT_EQ(chat->name(), "ChatML");
+  }
 }
 
 TEST_F(synth, rope_factors_follow_the_llama3_rule) {
