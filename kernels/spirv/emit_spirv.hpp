@@ -20,16 +20,13 @@ struct spirv_options {
   // Width of every subgroup, a power of two, when subgroups are always full, hold consecutive
   // invocations and can shuffle and broadcast. 0: not known; lanes then meet in shared memory.
   std::uint32_t subgroup_lanes = 0;
-  // Read a run of words that all lanes want by a word a lane and pass it round by broadcasts: for
-  // devices where a uniform load costs as much as a load of each lane (lavapipe). Wants
-  // subgroup_lanes.
-  bool share_uniform_loads = false;
   bool integer_dot = false;     // VK_KHR_shader_integer_dot_product
   bool float_controls = false;  // RoundingModeRTE and SignedZeroInfNanPreserve for 32 bits
   bool fuse_exact = false;      // fma_exact as one operation: worth it where hardware has one
-  // Keep a written zero out of the driver's sight, where it takes x + 0 for x and x * 0 for 0 and
-  // so loses the sign of a zero (lavapipe).
-  bool hide_zero = false;
+  // Every address that is used lies less than 4 GiB past an argument or an address from memory, as
+  // it does where no allocation is larger: distances are then computed in 32 bits.
+  bool short_distances = false;
+  bool lavapipe = false;  // Mesa's software device: see lowering_lavapipe.cpp
 };
 
 // The module's words. Wants a program that passed verify().

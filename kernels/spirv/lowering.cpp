@@ -12,9 +12,9 @@ using spv::Op;
 lowering::lowering(const program& p, const spirv_options& options)
     : p_(p), options_(options), known_(p.values.size()) {
   std::size_t next = 0;
-  for (const value_type& t : p.values) {
+  for (std::size_t v = 0; v < p.values.size(); v++) {
     first_.push_back(next);
-    next += t.is_tile() ? t.columns : 1;
+    next += slots(static_cast<value_id>(first_.size() - 1));
   }
   held_.resize(next);
   if (reads_what_it_wrote(p)) access_ = word(spv::MemoryAccessMask::NonPrivatePointer);
@@ -24,6 +24,16 @@ std::vector<std::uint32_t> lowering::run() {
   declare_interface();
   lower_region(p_.body);
   return m_.finish();
+}
+
+// How many ids hold a value.
+std::size_t lowering::slots(value_id v) const {
+  return options_.short_distances && p_.values[v].scalar == scalar_type::ptr ? 2 : width(v);
+}
+
+id lowering::slot_type(value_id v, std::size_t slot) {
+  bool distance = p_.values[v].scalar == scalar_type::ptr && slot == 1;
+  return distance ? m_.u32() : type_of(p_.values[v].scalar);
 }
 
 id lowering::type_of(scalar_type s) {
@@ -157,7 +167,7 @@ void lowering::lower_builtin(const instruction& in) {
                            {arguments_, m_.u32_constant(0), m_.u32_constant(in.imm)});
       id slot = m_.once(Op::OpLoad, m_.u64(), {pointer});
       scalar_type type = p_.values[in.result].scalar;
-      if (type == scalar_type::ptr) return set(in, slot);
+      if (type == scalar_type::ptr) return set_address(in.result, {slot, 0});
       id low = m_.once(Op::OpUConvert, m_.u32(), {slot});
       return set(in, type == scalar_type::i32 ? low : m_.once(Op::OpBitcast, m_.f32(), {low}));
     }
@@ -184,15 +194,15 @@ void lowering::lower_loop(const instruction& in) {
   std::vector<std::size_t> edges;
   std::vector<id> carried;
   for (unsigned k = 0; k < in.results; k++)
-    for (std::size_t c = 0; c < width(in.result + k); c++) {
-      id type = type_of(p_.values[in.result + k].scalar);
+    for (std::size_t c = 0; c < slots(in.result + k); c++) {
+      id type = slot_type(in.result + k, c);
       carried.push_back(m_.phi(type, at(in.operands[k + 2], c), before, edges.emplace_back()));
     }
   at(body.parameters[0]) = i;
   known_[body.parameters[0]].reset();
   std::size_t slot = 0;
   for (unsigned k = 0; k < in.results; k++)
-    for (std::size_t c = 0; c < width(in.result + k); c++)
+    for (std::size_t c = 0; c < slots(in.result + k); c++)
       at(body.parameters[k + 1], c) = carried[slot++];
 
   id more = compare(Op::OpSLessThan, i, at(in.operands[1]));
@@ -205,13 +215,13 @@ void lowering::lower_loop(const instruction& in) {
   m_.set_edge(counter_edge, next_turn(in, i), advance);
   slot = 0;
   for (unsigned k = 0; k < in.results; k++)
-    for (std::size_t c = 0; c < width(in.result + k); c++)
+    for (std::size_t c = 0; c < slots(in.result + k); c++)
       m_.set_edge(edges[slot++], at(body.yields[k], c), advance);
   m_.statement(Op::OpBranch, {header});
   m_.open_block(after);
   slot = 0;
   for (unsigned k = 0; k < in.results; k++)
-    for (std::size_t c = 0; c < width(in.result + k); c++) at(in.result + k, c) = carried[slot++];
+    for (std::size_t c = 0; c < slots(in.result + k); c++) at(in.result + k, c) = carried[slot++];
 }
 
 // i + step, or the end where the sum would pass the largest i32.
@@ -238,15 +248,15 @@ void lowering::lower_branch(const instruction& in) {
     lower_region(r);
     ends.push_back(m_.current_block());
     for (value_id y : r.yields)
-      for (std::size_t c = 0; c < width(y); c++) yielded[side].push_back(at(y, c));
+      for (std::size_t c = 0; c < slots(y); c++) yielded[side].push_back(at(y, c));
     m_.statement(Op::OpBranch, {after});
   }
   m_.open_block(after);
   std::size_t slot = 0;
   for (unsigned k = 0; k < in.results; k++)
-    for (std::size_t c = 0; c < width(in.result + k); c++, slot++) {
+    for (std::size_t c = 0; c < slots(in.result + k); c++, slot++) {
       std::size_t edge = 0;
-      id type = type_of(p_.values[in.result + k].scalar);
+      id type = slot_type(in.result + k, c);
       at(in.result + k, c) = m_.phi(type, yielded[0][slot], ends[0], edge);
       m_.set_edge(edge, yielded[1][slot], ends[1]);
     }
@@ -257,13 +267,8 @@ id lowering::choose(id condition, id a, id b, id type) {
 }
 
 id lowering::float_op(Op op, id a, id b) {
-  auto hidden = [&](id v) {
-    if (!options_.hide_zero || v != m_.f32_constant(0)) return v;
-    // Zero for every invocation of a workgroup, which no compiler asks.
-    id bits = m_.once(Op::OpShiftRightLogical, m_.u32(), {local_index_, m_.u32_constant(31)});
-    return m_.once(Op::OpBitcast, m_.f32(), {bits});
-  };
-  return m_.float_op(op, {hidden(a), hidden(b)});
+  if (options_.lavapipe) return m_.float_op(op, {hide_zero(a), hide_zero(b)});
+  return m_.float_op(op, {a, b});
 }
 
 id lowering::shift_left(id a, std::uint32_t bits) {
@@ -354,8 +359,10 @@ void lowering::lower_arithmetic(const instruction& in) {
     case pnot:
       return set(in, m_.emit(Op::OpLogicalNot, m_.boolean(), {operand(0)}));
     case select:
-      return set(in,
-                 choose(operand(0), operand(1), operand(2), type_of(p_.values[in.result].scalar)));
+      for (std::size_t k = 0; k < slots(in.result); k++)
+        at(in.result, k) = choose(operand(0), at(in.operands[1], k), at(in.operands[2], k),
+                                  slot_type(in.result, k));
+      return;
     default:
       assert(false && "verify() admits no other instruction here");
   }

@@ -1,9 +1,10 @@
 // The walk over a program that writes its SPIR-V: one method per group of instructions. Split over
-// lowering.cpp (control and scalars), lowering_memory.cpp (memory, lanes, tiles).
+// lowering.cpp (control and scalars), lowering_memory.cpp (memory, lanes, tiles)
+// and lowering_lavapipe.cpp (what Mesa's software device wants).
 //
 // How values are held: a pred is a bool, an i32 an unsigned 32-bit integer, an f32 a float, a ptr
-// an unsigned 64-bit integer; a tile is one such value a column. A uniform value is computed by
-// every invocation alike.
+// an unsigned 64-bit integer (or two parts, see `address`); a tile is one such value a column. A
+// uniform value is computed by every invocation alike.
 #pragma once
 
 #include <optional>
@@ -25,10 +26,19 @@ class lowering {
 
  private:
   using ids = std::vector<id>;
+  // base + (distance << shift) bytes. Distances other than 0 (no distance) are used where options
+  // say that they are short; a ptr is then held as base and distance.
+  struct address {
+    id base = 0;
+    id distance = 0;
+    std::uint32_t shift = 0;
+  };
 
   // Values
   id& at(value_id v, std::size_t column = 0) { return held_[first_[v] + column]; }
   std::size_t width(value_id v) const { return p_.values[v].is_tile() ? p_.values[v].columns : 1; }
+  std::size_t slots(value_id v) const;
+  id slot_type(value_id v, std::size_t slot);
   id type_of(scalar_type s);
   bool uniform(value_id v) const { return p_.values[v].vary != spread::lane; }
   void set(const instruction& in, id value) { at(in.result) = value; }
@@ -70,18 +80,21 @@ class lowering {
   void lower_tile(const instruction& in);
   void lower_tile_dot(const instruction& in);
   void lower_tile_map(const instruction& in);
-  id lane_bytes(std::uint32_t bytes_per_lane);  // u64: lane * bytes_per_lane
-  id add_bytes(id address, std::uint64_t bytes);
-  id column_address(id address, value_id stride, std::size_t column);
-  id load_element(memory_type mem, id address);
-  void store_element(memory_type mem, id address, id value);
+  address address_of(value_id v);
+  void set_address(value_id v, address a);
+  id whole(address a);
+  address further(address a, id units);
+  id multiple(id type, id a, std::uint32_t factor);
+  address moved(address a, std::uint64_t bytes);
+  address moved(address a, id index, std::uint32_t scale);
+  address moved_by_lane(address a, id lane, std::uint32_t bytes);
+  address column_address(address a, value_id stride, std::size_t column);
+  id load_element(memory_type mem, address from);
+  void store_element(memory_type mem, address to, id value);
+  ids load_four(address from);
   id narrow_type(memory_type mem);
-  id load_raw(id of_type, id address, std::uint32_t alignment);
+  id load_raw(id of_type, address from, std::uint32_t alignment);
   void if_then(id condition, const auto& body);
-  id subgroup_lane();
-  id broadcast(id value, std::size_t lane);
-  ids share_words(id address, std::size_t count);  // uniform words, loaded by a lane each
-  ids share_columns(const instruction& in, std::size_t words, std::size_t columns);
   id shared_pointer(id index);
   id load_shared(id index);
   void store_shared(id index, id value);
@@ -94,6 +107,12 @@ class lowering {
   ids bytes_unsigned(id word);
   ids bytes_signed(id word);
   id dot_of_bytes(const ids& a, const ids& b, id c);
+
+  // lowering_lavapipe.cpp
+  bool shares_words() const;
+  ids share_words(address from, std::size_t count);
+  ids load_four_by_halves(address from);
+  id hide_zero(id f);
 
   const program& p_;
   const spirv_options& options_;

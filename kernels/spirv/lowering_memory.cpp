@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bit>
 
 #include <spirv/unified1/GLSL.std.450.h>
@@ -10,51 +11,100 @@ using spv::Op;
 
 namespace {
 
+// Short distances count words.
+constexpr std::uint32_t distance_shift = 2, distance_unit = 1u << distance_shift;
+
 std::uint32_t mask(spv::MemoryAccessMask m) { return word(m); }
 
 }  // namespace
 
 // ---- addresses
 
-id lowering::add_bytes(id address, std::uint64_t bytes) {
-  if (bytes == 0) return address;
-  return m_.emit(Op::OpIAdd, m_.u64(), {address, m_.u64_constant(bytes)});
+lowering::address lowering::address_of(value_id v) {
+  if (!options_.short_distances) return {at(v), 0};
+  return {at(v), at(v, 1), distance_shift};
+}
+
+void lowering::set_address(value_id v, address a) {
+  at(v) = a.base;
+  if (options_.short_distances) at(v, 1) = a.distance == 0 ? m_.u32_constant(0) : a.distance;
+}
+
+id lowering::whole(address a) {
+  if (a.distance == 0 || a.distance == m_.u32_constant(0)) return a.base;
+  id wide = m_.emit(Op::OpUConvert, m_.u64(), {a.distance});
+  if (a.shift != 0)
+    wide = m_.emit(Op::OpShiftLeftLogical, m_.u64(), {wide, m_.u32_constant(a.shift)});
+  return m_.emit(Op::OpIAdd, m_.u64(), {a.base, wide});
+}
+
+lowering::address lowering::moved(address a, std::uint64_t bytes) {
+  if (bytes == 0) return a;
+  if (options_.short_distances && bytes % distance_unit == 0)
+    return further(a, m_.u32_constant(static_cast<std::uint32_t>(bytes / distance_unit)));
+  a.base = m_.emit(Op::OpIAdd, m_.u64(), {a.base, m_.u64_constant(bytes)});
+  return a;
+}
+
+lowering::address lowering::moved(address a, id index, std::uint32_t scale) {
+  if (options_.short_distances && scale % distance_unit == 0)
+    return further(a, multiple(m_.u32(), index, scale / distance_unit));
+  id bytes = multiple(m_.u64(), m_.emit(Op::OpUConvert, m_.u64(), {index}), scale);
+  a.base = m_.emit(Op::OpIAdd, m_.u64(), {a.base, bytes});
+  return a;
+}
+
+lowering::address lowering::further(address a, id units) {
+  bool from_start = a.distance == 0 || a.distance == m_.u32_constant(0);
+  a.distance = from_start ? units : binary(Op::OpIAdd, a.distance, units);
+  return a;
+}
+
+id lowering::multiple(id type, id a, std::uint32_t factor) {
+  if (factor == 1) return a;
+  if (std::has_single_bit(factor)) {
+    auto bits = static_cast<std::uint32_t>(std::countr_zero(factor));
+    return m_.emit(Op::OpShiftLeftLogical, type, {a, m_.u32_constant(bits)});
+  }
+  id by = type == m_.u32() ? m_.u32_constant(factor) : m_.u64_constant(factor);
+  return m_.emit(Op::OpIMul, type, {a, by});
+}
+
+// address + lane * bytes, to be used at once: its distance may count in smaller units.
+lowering::address lowering::moved_by_lane(address a, id lane, std::uint32_t bytes) {
+  if (!options_.short_distances) {
+    id distance = m_.once(Op::OpIMul, m_.u32(), {lane, m_.u32_constant(bytes)});
+    a.base = m_.emit(Op::OpIAdd, m_.u64(), {a.base, m_.once(Op::OpUConvert, m_.u64(), {distance})});
+    return a;
+  }
+  for (std::uint32_t unit = distance_unit; unit > bytes; unit /= 2) {
+    a.distance = multiple(m_.u32(), a.distance, 2);
+    a.shift--;
+  }
+  std::uint32_t units = std::max(bytes / distance_unit, 1u);
+  return further(a, m_.once(Op::OpIMul, m_.u32(), {lane, m_.u32_constant(units)}));
+}
+
+lowering::address lowering::column_address(address a, value_id stride, std::size_t column) {
+  if (column == 0) return a;
+  if (std::optional<std::uint32_t> bytes = known_[stride])
+    return moved(a, std::uint64_t{*bytes} * column);
+  return moved(a, at(stride), static_cast<std::uint32_t>(column));
 }
 
 void lowering::lower_offset(const instruction& in) {
-  id pointer = at(in.operands[0]);
+  address a = address_of(in.operands[0]);
   if (std::optional<std::uint32_t> index = known_[in.operands[1]])
-    return set(in, add_bytes(pointer, std::uint64_t{*index} * in.imm));
-  id bytes = m_.emit(Op::OpUConvert, m_.u64(), {at(in.operands[1])});
-  if (std::has_single_bit(in.imm)) {
-    auto bits = static_cast<std::uint32_t>(std::countr_zero(in.imm));
-    if (bits != 0)
-      bytes = m_.emit(Op::OpShiftLeftLogical, m_.u64(), {bytes, m_.u32_constant(bits)});
-  } else {
-    bytes = m_.emit(Op::OpIMul, m_.u64(), {bytes, m_.u64_constant(in.imm)});
-  }
-  set(in, m_.emit(Op::OpIAdd, m_.u64(), {pointer, bytes}));
-}
-
-id lowering::lane_bytes(std::uint32_t bytes_per_lane) {
-  id bytes = m_.once(Op::OpIMul, m_.u32(), {lane_, m_.u32_constant(bytes_per_lane)});
-  return m_.once(Op::OpUConvert, m_.u64(), {bytes});
-}
-
-id lowering::column_address(id address, value_id stride, std::size_t column) {
-  if (column == 0) return address;
-  if (std::optional<std::uint32_t> bytes = known_[stride])
-    return add_bytes(address, std::uint64_t{*bytes} * column);
-  id wide = m_.emit(Op::OpUConvert, m_.u64(), {at(stride)});
-  id distance = m_.emit(Op::OpIMul, m_.u64(), {wide, m_.u64_constant(column)});
-  return m_.emit(Op::OpIAdd, m_.u64(), {address, distance});
+    return set_address(in.result, moved(a, std::uint64_t{*index} * in.imm));
+  set_address(in.result, moved(a, at(in.operands[1]), in.imm));
 }
 
 // ---- global memory
 
-id lowering::load_raw(id of_type, id address, std::uint32_t alignment) {
-  id pointer = m_.emit(Op::OpConvertUToPtr,
-                       m_.pointer(spv::StorageClass::PhysicalStorageBuffer, of_type), {address});
+id lowering::load_raw(id of_type, address from, std::uint32_t alignment) {
+  id pointer =
+      m_.emit(Op::OpConvertUToPtr, m_.pointer(spv::StorageClass::PhysicalStorageBuffer, of_type),
+              {whole(from)});
   return m_.emit(Op::OpLoad, of_type,
                  {pointer, mask(spv::MemoryAccessMask::Aligned) | access_, alignment});
 }
@@ -66,17 +116,17 @@ id lowering::narrow_type(memory_type mem) {
   return m_.type(Op::OpTypeInt, {byte ? 8u : 16u, 0});
 }
 
-id lowering::load_element(memory_type mem, id address) {
+id lowering::load_element(memory_type mem, address from) {
   auto size = static_cast<std::uint32_t>(byte_size(mem));
-  if (mem == memory_type::f32) return load_raw(m_.f32(), address, size);
-  if (mem == memory_type::i32) return load_raw(m_.u32(), address, size);
-  if (mem == memory_type::ptr) return load_raw(m_.u64(), address, size);
+  if (mem == memory_type::f32) return load_raw(m_.f32(), from, size);
+  if (mem == memory_type::i32) return load_raw(m_.u32(), from, size);
+  if (mem == memory_type::ptr) return load_raw(m_.u64(), from, size);
   bool has_sign = mem == memory_type::i8 || mem == memory_type::i16;
-  id narrow = load_raw(narrow_type(mem), address, size);
+  id narrow = load_raw(narrow_type(mem), from, size);
   return m_.emit(has_sign ? Op::OpSConvert : Op::OpUConvert, m_.u32(), {narrow});
 }
 
-void lowering::store_element(memory_type mem, id address, id value) {
+void lowering::store_element(memory_type mem, address to, id value) {
   auto size = static_cast<std::uint32_t>(byte_size(mem));
   id type = mem == memory_type::f32 ? m_.f32() : m_.u32();
   if (size < 4) {
@@ -84,8 +134,18 @@ void lowering::store_element(memory_type mem, id address, id value) {
     value = m_.emit(Op::OpUConvert, type, {value});
   }
   id pointer = m_.emit(Op::OpConvertUToPtr,
-                       m_.pointer(spv::StorageClass::PhysicalStorageBuffer, type), {address});
+                       m_.pointer(spv::StorageClass::PhysicalStorageBuffer, type), {whole(to)});
   m_.statement(Op::OpStore, {pointer, value, mask(spv::MemoryAccessMask::Aligned) | access_, size});
+}
+
+// 16 bytes, aligned as much, as 4 words.
+lowering::ids lowering::load_four(address from) {
+  if (options_.lavapipe) return load_four_by_halves(from);
+  id four = load_raw(m_.vector(m_.u32(), 4), from, 16);
+  ids words;
+  for (std::uint32_t k = 0; k < 4; k++)
+    words.push_back(m_.emit(Op::OpCompositeExtract, m_.u32(), {four, k}));
+  return words;
 }
 
 void lowering::if_then(id condition, const auto& body) {
@@ -99,35 +159,33 @@ void lowering::if_then(id condition, const auto& body) {
 }
 
 void lowering::lower_global(const instruction& in) {
-  id pointer = at(in.operands[0]);
-  auto lane_address = [&](std::uint32_t bytes) {
-    return m_.emit(Op::OpIAdd, m_.u64(), {pointer, lane_bytes(bytes)});
-  };
+  address pointer = address_of(in.operands[0]);
   auto size = static_cast<std::uint32_t>(byte_size(in.mem));
   using enum opcode;
   switch (in.op) {
     case opcode::load:
+      if (in.mem == memory_type::ptr)
+        return set_address(in.result, {load_element(in.mem, pointer), 0});
       return set(in, load_element(in.mem, pointer));
     case load_words: {
-      if (options_.share_uniform_loads && uniform(in.operands[0])) {
+      if (shares_words() && uniform(in.operands[0])) {
         ids words = share_words(pointer, in.imm);
         for (unsigned k = 0; k < in.imm; k++) at(in.result + k) = words[k];
         return;
       }
       for (unsigned k = 0; k < in.imm; k++)
-        at(in.result + k) = load_element(memory_type::i32, add_bytes(pointer, 4 * k));
+        at(in.result + k) = load_element(memory_type::i32, moved(pointer, 4 * k));
       return;
     }
     case load_lanes:
-      return set(in, load_element(in.mem, lane_address(size)));
+      return set(in, load_element(in.mem, moved_by_lane(pointer, lane_, size)));
     case load_lanes_x4: {
-      id four = load_raw(m_.vector(m_.u32(), 4), lane_address(16), 16);
-      for (unsigned k = 0; k < 4; k++)
-        at(in.result + k) = m_.emit(Op::OpCompositeExtract, m_.u32(), {four, k});
+      ids four = load_four(moved_by_lane(pointer, lane_, 16));
+      for (unsigned k = 0; k < 4; k++) at(in.result + k) = four[k];
       return;
     }
     case store_lanes:
-      return store_element(in.mem, lane_address(size), at(in.operands[1]));
+      return store_element(in.mem, moved_by_lane(pointer, lane_, size), at(in.operands[1]));
     default: {  // store: by the first lane alone where the address is uniform
       bool conditional = in.operands.size() == 3;
       id wanted = conditional ? at(in.operands[2]) : 0;
@@ -140,64 +198,6 @@ void lowering::lower_global(const instruction& in) {
         body();
     }
   }
-}
-
-// ---- uniform words by a load of each lane and broadcasts
-
-id lowering::subgroup_lane() {
-  return m_.once(Op::OpBitwiseAnd, m_.u32(),
-                 {local_index_, m_.u32_constant(options_.subgroup_lanes - 1)});
-}
-
-id lowering::broadcast(id value, std::size_t lane) {
-  m_.capability(spv::Capability::GroupNonUniform);
-  m_.capability(spv::Capability::GroupNonUniformBallot);
-  return m_.emit(Op::OpGroupNonUniformBroadcast, m_.u32(),
-                 {m_.u32_constant(word(spv::Scope::Subgroup)), value,
-                  m_.u32_constant(static_cast<std::uint32_t>(lane))});
-}
-
-lowering::ids lowering::share_words(id address, std::size_t count) {
-  ids words;
-  std::uint32_t width = options_.subgroup_lanes;
-  for (std::size_t first = 0; first < count; first += width) {
-    auto here = static_cast<std::uint32_t>(std::min<std::size_t>(width, count - first));
-    id lane = subgroup_lane();
-    if (here < width)
-      lane = m_.once(Op::OpExtInst, m_.u32(),
-                     {m_.extended_set(), GLSLstd450UMin, lane, m_.u32_constant(here - 1)});
-    id bytes = m_.once(Op::OpUConvert, m_.u64(),
-                       {m_.once(Op::OpShiftLeftLogical, m_.u32(), {lane, m_.u32_constant(2)})});
-    id from = m_.emit(Op::OpIAdd, m_.u64(), {add_bytes(address, 4 * first), bytes});
-    id mine = load_element(memory_type::i32, from);
-    for (std::size_t k = 0; k < here; k++) words.push_back(broadcast(mine, k));
-  }
-  return words;
-}
-
-// Words of several columns in one load: word j of them is word j % words of column j / words.
-lowering::ids lowering::share_columns(const instruction& in, std::size_t words,
-                                      std::size_t columns) {
-  ids all;
-  auto count = static_cast<std::uint32_t>(words), width = options_.subgroup_lanes;
-  auto total = count * static_cast<std::uint32_t>(columns);
-  id stride = m_.emit(Op::OpUConvert, m_.u64(), {at(in.operands[2])});
-  for (std::uint32_t first = 0; first < total; first += width) {
-    id j = m_.once(Op::OpIAdd, m_.u32(), {subgroup_lane(), m_.u32_constant(first)});
-    j = m_.once(Op::OpExtInst, m_.u32(),
-                {m_.extended_set(), GLSLstd450UMin, j, m_.u32_constant(total - 1)});
-    id column = m_.once(Op::OpUDiv, m_.u32(), {j, m_.u32_constant(count)});
-    id place = m_.once(Op::OpUMod, m_.u32(), {j, m_.u32_constant(count)});
-    id bytes = m_.once(Op::OpShiftLeftLogical, m_.u32(), {place, m_.u32_constant(2)});
-    id distance =
-        m_.emit(Op::OpIMul, m_.u64(), {stride, m_.once(Op::OpUConvert, m_.u64(), {column})});
-    id from = m_.emit(Op::OpIAdd, m_.u64(), {at(in.operands[1]), distance});
-    from = m_.emit(Op::OpIAdd, m_.u64(), {from, m_.once(Op::OpUConvert, m_.u64(), {bytes})});
-    id mine = load_element(memory_type::i32, from);
-    for (std::uint32_t k = 0; k < std::min(width, total - first); k++)
-      all.push_back(broadcast(mine, k));
-  }
-  return all;
 }
 
 // ---- shared memory and lanes
@@ -309,13 +309,13 @@ void lowering::lower_tile(const instruction& in) {
   value_id tile = in.op == opcode::tile_load ? in.result : in.operands[2];
   memory_type mem =
       p_.values[tile].scalar == scalar_type::f32 ? memory_type::f32 : memory_type::i32;
-  id mine = m_.emit(Op::OpIAdd, m_.u64(), {at(in.operands[0]), lane_bytes(4)});
   for (std::size_t c = 0; c < width(tile); c++) {
-    id address = column_address(mine, in.operands[1], c);
+    address here =
+        moved_by_lane(column_address(address_of(in.operands[0]), in.operands[1], c), lane_, 4);
     if (in.op == opcode::tile_load)
-      at(tile, c) = load_element(mem, address);
+      at(tile, c) = load_element(mem, here);
     else
-      store_element(mem, address, at(tile, c));
+      store_element(mem, here, at(tile, c));
   }
 }
 
@@ -334,17 +334,15 @@ void lowering::lower_tile_map(const instruction& in) {
 // The words of x that a tile_dot wants: column by column.
 lowering::ids lowering::activation_words(const instruction& in, std::size_t words,
                                          std::size_t columns) {
-  if (options_.share_uniform_loads && words % options_.subgroup_lanes != 0)
-    return share_columns(in, words, columns);
   ids all;
   for (std::size_t c = 0; c < columns; c++) {
-    id x = column_address(at(in.operands[1]), in.operands[2], c);
-    if (options_.share_uniform_loads) {
+    address x = column_address(address_of(in.operands[1]), in.operands[2], c);
+    if (shares_words()) {
       ids column = share_words(x, words);
       all.insert(all.end(), column.begin(), column.end());
     } else {
       for (std::size_t k = 0; k < words; k++)
-        all.push_back(load_element(memory_type::i32, add_bytes(x, 4 * k)));
+        all.push_back(load_element(memory_type::i32, moved(x, 4 * k)));
     }
   }
   return all;

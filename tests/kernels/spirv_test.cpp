@@ -20,13 +20,15 @@ namespace fs = std::filesystem;
 std::vector<spirv_options> every_way() {
   std::vector<spirv_options> ways(5);
   ways[1].subgroup_lanes = 8;
-  ways[1].share_uniform_loads = true;
+  ways[1].lavapipe = true;
+  ways[1].short_distances = true;
   ways[1].float_controls = true;
   ways[2].subgroup_lanes = 32;
   ways[2].integer_dot = true;
   ways[2].float_controls = true;
   ways[2].fuse_exact = true;
   ways[3].subgroup_lanes = 64;
+  ways[3].short_distances = true;
   ways[4].subgroup_lanes = 16;
   ways[4].integer_dot = true;
   return ways;

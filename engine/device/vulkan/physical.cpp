@@ -142,7 +142,8 @@ void choose_code(const reported& r, physical_device& d) {
                        r.dot.integerDotProduct4x8BitPackedSignedAccelerated;
   d.dot_product_extension = d.code.integer_dot && !r.at_least(VK_API_VERSION_1_3);
   d.code.fuse_exact = !software;
-  d.code.hide_zero = software;
+  // Other devices have not been measured with short distances.
+  d.code.lavapipe = d.code.short_distances = r.properties12.driverID == VK_DRIVER_ID_MESA_LLVMPIPE;
 
   constexpr VkSubgroupFeatureFlags operations =
       VK_SUBGROUP_FEATURE_SHUFFLE_BIT | VK_SUBGROUP_FEATURE_BALLOT_BIT;
@@ -161,7 +162,6 @@ void choose_code(const reported& r, physical_device& d) {
     d.size_subgroups = true;
   }
   d.subgroup_extension = d.code.subgroup_lanes != 0 && !r.at_least(VK_API_VERSION_1_3);
-  d.code.share_uniform_loads = software && d.code.subgroup_lanes >= 4;
 }
 
 // The step loop takes the first family that computes. Copies take a family that only transfers,
