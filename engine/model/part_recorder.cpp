@@ -18,7 +18,8 @@ std::string key_of(const T&... parts) {
 }
 
 std::string kinds_text(const kernels::activation_set& kinds) {
-  return std::string(kinds.q8 ? "q8" : "") + (kinds.f16 ? "f16" : "") + (kinds.f32 ? "f32" : "");
+  return std::string(kinds.q8_by_32 ? "q8_32" : "") + (kinds.q8_by_256 ? "q8_256" : "") +
+         (kinds.f16 ? "f16" : "") + (kinds.f32 ? "f32" : "");
 }
 
 // Warps of a workgroup that normalises or quantises a row: a CPU runs them in turn on one thread.
@@ -108,10 +109,11 @@ void part_recorder::normalise(const workspace_area& from, std::uint32_t rows, te
   spec.outputs = kinds(readers);
   spec.warps = activation_warps(workspace_.on());
   const workspace::areas& at = workspace_.at();
-  append(key_of("rms_norm", spec.k, spec.eps, kinds_text(spec.outputs), spec.warps),
-         [&] { return kernels::activation(spec); }, kernels::activation_grid(spec, rows),
-         {workspace_.address(from), address(weight), workspace_.address(at.q8),
-          workspace_.address(at.f16), workspace_.address(at.f32)});
+  append(
+      key_of("rms_norm", spec.k, spec.eps, kinds_text(spec.outputs), spec.warps),
+      [&] { return kernels::activation(spec); }, kernels::activation_grid(spec, rows),
+      {workspace_.address(from), address(weight), workspace_.address(at.q8_by_32),
+       workspace_.address(at.f16), workspace_.address(at.f32), workspace_.address(at.q8_by_256)});
 }
 
 void part_recorder::activate(kernels::activation_source source, const workspace_area& from,
@@ -128,8 +130,8 @@ void part_recorder::activate(kernels::activation_source source, const workspace_
   append(key_of("activation", static_cast<int>(source), spec.k, stride, up_offset,
                 kinds_text(spec.outputs), spec.warps),
          [&] { return kernels::activation(spec); }, kernels::activation_grid(spec, size_.rows),
-         {workspace_.address(from), 0, workspace_.address(at.q8), workspace_.address(at.f16),
-          workspace_.address(at.f32)});
+         {workspace_.address(from), 0, workspace_.address(at.q8_by_32), workspace_.address(at.f16),
+          workspace_.address(at.f32), workspace_.address(at.q8_by_256)});
 }
 
 void part_recorder::multiply(std::initializer_list<tensor_place> matrices, const workspace_area& to,
@@ -152,8 +154,9 @@ void part_recorder::multiply(std::initializer_list<tensor_place> matrices, const
   }
   append(key_of("linear", spec.k, stride, add_residual, spec.columns, spec.warps, key),
          [&] { return kernels::linear(spec); }, kernels::linear_grid(spec, rows),
-         {workspace_.address(at.q8), workspace_.address(at.f16), workspace_.address(at.f32),
-          workspace_.address(to), workspace_.address(to), weights[0], weights[1], weights[2]});
+         {workspace_.address(at.q8_by_32), workspace_.address(at.f16), workspace_.address(at.f32),
+          workspace_.address(to), workspace_.address(to), weights[0], weights[1], weights[2],
+          workspace_.address(at.q8_by_256)});
 }
 
 void part_recorder::rotate_and_store_kv(std::uint32_t layer) {

@@ -47,11 +47,14 @@ workspace::workspace(device& on, const model& of, const workspace_shape& shape)
   areas_.rope = area(std::uint64_t{shape.context_tokens} * c.rope.rotated * 4);
   areas_.hidden = area(rows * c.hidden * 4);
   areas_.selected = area(rows * c.hidden * 4);
-  // A q8 row of the widest input is the longest, but for rounding: blocks of 32 carry more scales.
-  std::uint32_t q8_row = 0;
-  for (std::uint32_t k : {c.hidden, static_cast<std::uint32_t>(q), c.feed_forward})
-    q8_row = std::max(q8_row, kernels::q8_row_layout(k).row_bytes);
-  areas_.q8 = area(rows * q8_row);
+  auto q8_area = [&](std::uint32_t block) {
+    std::uint32_t row = 0;
+    for (std::uint32_t k : {c.hidden, static_cast<std::uint32_t>(q), c.feed_forward})
+      if (k % block == 0) row = std::max(row, kernels::q8_row_layout(k, block).row_bytes);
+    return area(rows * row);
+  };
+  areas_.q8_by_32 = q8_area(32);
+  areas_.q8_by_256 = q8_area(256);
   areas_.f16 = area(rows * widest * 4);
   areas_.f32 = area(rows * widest * 4);
   areas_.qkv = area(rows * qkv_stride_ * 4);

@@ -33,7 +33,7 @@ const weight_format& q4_0_format() {
       .ggml_type = 2,
       .block_elements = 32,
       .block_bytes = block_bytes,
-      .activations = activation_kind::q8,
+      .activations = activation_kind::q8_by_32,
       .planes = {{.source_offset = 2, .bytes = 16, .unit_bytes = 16},
                  {.source_offset = 0, .bytes = 2, .unit_bytes = 2}},
       .segment = segment,

@@ -37,7 +37,7 @@ const weight_format& q5_1_format() {
       .ggml_type = 7,
       .block_elements = 32,
       .block_bytes = block_bytes,
-      .activations = activation_kind::q8,
+      .activations = activation_kind::q8_by_32,
       .planes = {{.source_offset = 8, .bytes = 16, .unit_bytes = 16},
                  {.source_offset = 4, .bytes = 4, .unit_bytes = 4},
                  {.source_offset = 0, .bytes = 4, .unit_bytes = 4}},

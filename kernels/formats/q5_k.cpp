@@ -41,7 +41,7 @@ const weight_format& q5_k_format() {
       .ggml_type = 13,
       .block_elements = 256,
       .block_bytes = 176,
-      .activations = activation_kind::q8,
+      .activations = activation_kind::q8_by_256,
       .planes = {{.source_offset = 0, .bytes = 16, .unit_bytes = 16},
                  {.source_offset = 16, .bytes = 32, .unit_bytes = 16},
                  {.source_offset = 48, .bytes = 128, .unit_bytes = 16}},

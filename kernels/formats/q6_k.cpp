@@ -85,7 +85,7 @@ const weight_format& q6_k_format() {
       .ggml_type = 14,
       .block_elements = 256,
       .block_bytes = 210,
-      .activations = activation_kind::q8,
+      .activations = activation_kind::q8_by_256,
       .planes = {{.source_offset = 0, .bytes = 128, .unit_bytes = 16},
                  {.source_offset = 128, .bytes = 64, .unit_bytes = 16},
                  {.source_offset = 192, .bytes = 16, .unit_bytes = 16},

@@ -17,7 +17,9 @@ constexpr int chain_vectors = 8;  // 256 chains / 32 lanes
 class activation_builder {
  public:
   explicit activation_builder(const activation_spec& spec)
-      : spec_(spec), layout_(spec.k), b_(name(spec), spec.warps) {
+      : spec_(spec), run_(spec.outputs.q8_by_256 ? 256 : warp_lanes), b_(name(spec), spec.warps) {
+    if (spec.outputs.q8_by_32) quantised_.push_back({2, q8_row_layout(spec.k, 32)});
+    if (spec.outputs.q8_by_256) quantised_.push_back({5, q8_row_layout(spec.k, 256)});
     assert(spec.k % warp_lanes == 0 && "K is a multiple of 32");
     assert(spec.warps >= 1 && chain_vectors % spec.warps == 0 && "warps divide 8");
     row_ = b_.group_x();
@@ -27,7 +29,8 @@ class activation_builder {
   program build() {
     if (spec_.source == activation_source::rms_norm) factor_ = row_factor();
     write_blocks();
-    if (spec_.outputs.q8) write_sums();
+    if (!quantised_.empty()) b_.barrier();
+    for (const quantised_row& q : quantised_) write_sums(q);
     return b_.finish();
   }
 
@@ -120,68 +123,98 @@ class activation_builder {
     return x;
   }
 
-  // Warp w takes the quantisation blocks w, w + W, ...; a warp past the end repeats the last block
-  // without storing, so that all warps reach the reductions together.
+  // A kind of quantised row that is written, and the argument that says where.
+  struct quantised_row {
+    int slot;
+    q8_row_layout layout;
+  };
+
+  // Warp w takes the runs w, w + W, ... of a quantisation block each (the larger, if both kinds are
+  // written); a warp past the end repeats the last run without storing, so that all warps reach the
+  // reductions together.
   void write_blocks() {
-    std::uint32_t blocks = spec_.k / layout_.block, vectors = layout_.block / warp_lanes;
+    std::uint32_t runs = spec_.k / run_, vectors = run_ / warp_lanes;
     auto warps = static_cast<std::uint32_t>(spec_.warps);
-    b_.loop(b_.i32(0), b_.u32((blocks + warps - 1) / warps), 1, [&](val turn) {
-      val own = turn * b_.u32(warps) + b_.warp(), block = smin(own, b_.u32(blocks - 1));
-      val first = block * b_.u32(layout_.block);
+    b_.loop(b_.i32(0), b_.u32((runs + warps - 1) / warps), 1, [&](val turn) {
+      val own = turn * b_.u32(warps) + b_.warp(), run = smin(own, b_.u32(runs - 1));
+      val first = run * b_.u32(run_);
       vals y;
       for (std::uint32_t v = 0; v < vectors; v++)
         y.push_back(element(first + b_.u32(v * warp_lanes)));
-      contract::quantisation block_quantisation;
-      if (spec_.outputs.q8) block_quantisation = quantisation_of(y);
-      auto store = [&] { store_block(block, first, y, block_quantisation); };
-      if (blocks % warps == 0)
+      std::vector<std::vector<contract::quantisation>> scales;
+      for (const quantised_row& q : quantised_) scales.push_back(quantisations(y, q.layout.block));
+      auto store = [&] {
+        store_floats(first, y);
+        for (std::size_t k = 0; k < quantised_.size(); k++)
+          store_quantised(quantised_[k], first, y, scales[k]);
+      };
+      if (runs % warps == 0)
         store();
       else
-        b_.branch(lt(own, b_.u32(blocks)), store);
+        b_.branch(lt(own, b_.u32(runs)), store);
     });
   }
 
-  contract::quantisation quantisation_of(const vals& y) {
-    val largest = contract::magnitude_bits(y[0]);
-    for (std::size_t v = 1; v < y.size(); v++)
-      largest = smax(largest, contract::magnitude_bits(y[v]));
-    return contract::quantise_block(b_.unary(opcode::lane_max, largest));
+  // Of each block of a run.
+  std::vector<contract::quantisation> quantisations(const vals& y, std::uint32_t block) {
+    std::vector<contract::quantisation> out;
+    std::size_t vectors = block / warp_lanes;
+    for (std::size_t first = 0; first < y.size(); first += vectors) {
+      val largest = contract::magnitude_bits(y[first]);
+      for (std::size_t v = first + 1; v < first + vectors; v++)
+        largest = smax(largest, contract::magnitude_bits(y[v]));
+      out.push_back(contract::quantise_block(b_.unary(opcode::lane_max, largest)));
+    }
+    return out;
   }
 
-  val q8_row() { return b_.offset(b_.argument_ptr(2), row_, layout_.row_bytes); }
+  val row_of(const quantised_row& q) {
+    return b_.offset(b_.argument_ptr(q.slot), row_, q.layout.row_bytes);
+  }
 
-  void store_block(val block, val first, const vals& y, const contract::quantisation& q) {
-    val half_row = b_.offset(b_.argument_ptr(3), row_, 4 * spec_.k);
-    val float_row = b_.offset(b_.argument_ptr(4), row_, 4 * spec_.k);
+  void store_floats(val first, const vals& y) {
     for (std::size_t v = 0; v < y.size(); v++) {
       val at = first + b_.u32(static_cast<std::uint32_t>(v) * warp_lanes);
-      if (spec_.outputs.q8)
-        b_.store_lanes(memory_type::i8, b_.offset(q8_row(), at, 1), contract::quantise(y[v], q));
+      auto place = [&](int slot) {
+        return b_.offset(b_.offset(b_.argument_ptr(slot), row_, 4 * spec_.k), at, 4);
+      };
       if (spec_.outputs.f16)
-        b_.store_lanes(memory_type::f32, b_.offset(half_row, at, 4), contract::round_to_f16(y[v]));
-      if (spec_.outputs.f32) b_.store_lanes(memory_type::f32, b_.offset(float_row, at, 4), y[v]);
+        b_.store_lanes(memory_type::f32, place(3), contract::round_to_f16(y[v]));
+      if (spec_.outputs.f32) b_.store_lanes(memory_type::f32, place(4), y[v]);
     }
-    if (spec_.outputs.q8)
-      b_.store(memory_type::f32, b_.offset(b_.offset(q8_row(), layout_.scales_offset), block, 4),
-               q.scale);
+  }
+
+  void store_quantised(const quantised_row& q, val first, const vals& y,
+                       const std::vector<contract::quantisation>& scales) {
+    std::size_t vectors = q.layout.block / warp_lanes;
+    for (std::size_t v = 0; v < y.size(); v++) {
+      val at = first + b_.u32(static_cast<std::uint32_t>(v) * warp_lanes);
+      b_.store_lanes(memory_type::i8, b_.offset(row_of(q), at, 1),
+                     contract::quantise(y[v], scales[v / vectors]));
+    }
+    val block = lshr(first, q.layout.block == 256 ? 8 : 5);
+    val place = b_.offset(b_.offset(row_of(q), q.layout.scales_offset), block, 4);
+    for (std::size_t k = 0; k < scales.size(); k++)
+      b_.store(memory_type::f32, b_.offset(place, static_cast<std::int64_t>(4 * k)),
+               scales[k].scale);
   }
 
   // Sums over 16 elements each, a lane a sum, from the bytes that the group has just stored. The
   // padding of q to 512 bytes lets every lane read.
-  void write_sums() {
-    b_.barrier();
+  void write_sums(const quantised_row& q) {
     std::uint32_t sums = spec_.k / 16;
     b_.loop(b_.warp() << 5, b_.u32(sums), spec_.warps * warp_lanes, [&](val first) {
       val index = first + b_.lane(), sum = b_.i32(0);
-      for (val word : b_.load_words(b_.offset(q8_row(), index, 16), 4))
+      for (val word : b_.load_words(b_.offset(row_of(q), index, 16), 4))
         sum = b_.dot4(b_.u32(0x01010101u), word, sum, 1);
       b_.store_if(ult(index, b_.u32(sums)), memory_type::i32,
-                  b_.offset(b_.offset(q8_row(), layout_.sums_offset), index, 4), sum);
+                  b_.offset(b_.offset(row_of(q), q.layout.sums_offset), index, 4), sum);
     });
   }
 
   const activation_spec& spec_;
-  q8_row_layout layout_;
+  std::uint32_t run_;  // elements that a warp takes at a time
+  std::vector<quantised_row> quantised_;
   builder b_;
   val row_, x_, factor_;
 };

@@ -109,9 +109,11 @@ class linear_builder {
     s.blocks = spec_.k % segment_elements == 0
                    ? b_.i32(8)
                    : smin(b_.i32(8), b_.u32(spec_.k / 32) - (segment << 3));
-    if (format.activations == activation_kind::q8) {
-      q8_row_layout layout(spec_.k);
-      val row = b_.offset(b_.argument_ptr(0), first_column_, layout.row_bytes);
+    if (format.activations == activation_kind::q8_by_32 ||
+        format.activations == activation_kind::q8_by_256) {
+      bool fine = format.activations == activation_kind::q8_by_32;
+      q8_row_layout layout(spec_.k, fine ? 32 : 256);
+      val row = b_.offset(b_.argument_ptr(fine ? 0 : 8), first_column_, layout.row_bytes);
       s.stride = b_.u32(layout.row_bytes);
       s.q = b_.offset(row, segment, segment_elements);
       s.scale_bytes_per_block = layout.block == 32 ? 4 : 0;

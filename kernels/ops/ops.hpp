@@ -26,16 +26,18 @@ struct grid {
 
 // What a weight format multiplies with. A row of activations may be needed in several kinds.
 struct activation_set {
-  bool q8 = false;   // int8 in blocks with f32 scales (numerics: activation quantisation)
-  bool f16 = false;  // rounded to f16, kept as f32
+  bool q8_by_32 =
+      false;  // int8 in blocks of 32 with f32 scales (numerics: activation quantisation)
+  bool q8_by_256 = false;  // the same in blocks of 256
+  bool f16 = false;        // rounded to f16, kept as f32
   bool f32 = false;
   void add(activation_kind kind);
 };
 
 // A quantised activation row of K elements: int8 q[K], then f32 d[K / block], then i32 sums of q
-// over each 16 elements. block is 256 if K is a multiple of 256, else 32. K is a multiple of 32.
+// over each 16 elements. K is a multiple of 32 and of the block, which is 32 or 256.
 struct q8_row_layout {
-  explicit q8_row_layout(std::uint32_t k);
+  q8_row_layout(std::uint32_t k, std::uint32_t block);
   std::uint32_t block;
   std::uint32_t scales_offset;  // bytes from the row's start
   std::uint32_t sums_offset;
@@ -63,8 +65,8 @@ struct activation_spec {
   activation_set outputs;
   int warps = 8;
 };
-//   0 x  1 w f32[K] (rms_norm only)  2 q8 rows  3 f16-rounded rows, f32, stride K  4 f32 rows,
-//   stride K
+//   0 x  1 w f32[K] (rms_norm only)  2 rows of q8_by_32  3 f16-rounded rows, f32, stride K
+//   4 f32 rows, stride K  5 rows of q8_by_256
 program activation(const activation_spec& spec);
 grid activation_grid(const activation_spec& spec, std::uint32_t rows);
 
@@ -83,8 +85,8 @@ struct linear_spec {
   std::uint32_t columns = 1;            // tokens a workgroup computes together: 1, 2, 4, 8
   int warps = 1;                        // share the segments of K (decode)
 };
-//   0 q8 rows  1 f16 rows  2 f32 rows  3 out  4 residual (stride output_stride; may be out)  5..
-//   weights of matrix i
+//   0 rows of q8_by_32  1 f16 rows  2 f32 rows  3 out  4 residual (stride output_stride; may be
+//   out) 5, 6, 7 weights of matrix i  8 rows of q8_by_256
 program linear(const linear_spec& spec);
 grid linear_grid(const linear_spec& spec, std::uint32_t rows);
 

@@ -23,13 +23,14 @@ void for_each_run(builder& b, std::uint32_t k, const std::function<void(val elem
 }  // namespace
 
 void activation_set::add(activation_kind kind) {
-  q8 = q8 || kind == activation_kind::q8;
+  q8_by_32 = q8_by_32 || kind == activation_kind::q8_by_32;
+  q8_by_256 = q8_by_256 || kind == activation_kind::q8_by_256;
   f16 = f16 || kind == activation_kind::f16;
   f32 = f32 || kind == activation_kind::f32;
 }
 
-q8_row_layout::q8_row_layout(std::uint32_t k)
-    : block(k % 256 == 0 ? 256 : 32),
+q8_row_layout::q8_row_layout(std::uint32_t k, std::uint32_t block_elements)
+    : block(block_elements),
       scales_offset(round_up(k, 512)),
       sums_offset(scales_offset + round_up(k / block * 4, 16)),
       row_bytes(round_up(sums_offset + k / 16 * 4, 64)) {}

@@ -52,17 +52,20 @@ std::vector<engine::token_id> random_tokens(const engine::inference_engine& e, s
 }
 
 void recorder::on_token(const engine::token_event& token) {
-  std::lock_guard lock(guard_);
-  if (times.size() == times.capacity()) {
-    times.reserve(times.size() * 2 + 1024);
-    hashes.reserve(times.size() * 2 + 1024);
-    ids.reserve(times.size() * 2 + 1024);
+  {
+    std::lock_guard lock(guard_);
+    if (times.size() == times.capacity()) {
+      times.reserve(times.size() * 2 + 1024);
+      hashes.reserve(times.size() * 2 + 1024);
+      ids.reserve(times.size() * 2 + 1024);
+    }
+    times.push_back(std::chrono::steady_clock::now());
+    hashes.push_back(token.logits_hash);
+    ids.push_back(token.token);
+    count_ = times.size();
   }
-  times.push_back(std::chrono::steady_clock::now());
-  hashes.push_back(token.logits_hash);
-  ids.push_back(token.token);
-  count_ = times.size();
   changed_.notify_all();
+  if (after_token) after_token(count_);
 }
 
 void recorder::on_end(const engine::reply_summary& summary) {

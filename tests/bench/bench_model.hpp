@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -53,6 +54,9 @@ class recorder final : public engine::reply_observer {
   std::size_t tokens() const { return count_.load(); }
   // Waits until so many tokens are there or the reply has ended.
   void wait_for(std::size_t tokens);
+
+  // Called on the engine's thread after each token, with their number; set before the reply begins.
+  std::function<void(std::size_t tokens)> after_token;
 
   // Of tokens drawn, in order; read them after wait().
   std::vector<steady_time> times;

@@ -1,7 +1,9 @@
 #include "tests/bench/exact.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
+#include <thread>
 
 #include "tests/bench/corrupting_device.hpp"
 
@@ -79,12 +81,23 @@ result<outcome> run_reply(engine::inference_engine& e, const exact_options& opti
   request.prompt_chunk = chunk;
   request.hash_logits = true;
   request.sampling.seed = options.seed;
+  auto due = [&](std::uint32_t m) {
+    return 1 + std::size_t{m} * (options.tokens - 1) / std::max(1U, moves);
+  };
+  // A small model would be done before its moves are: while they lag, tokens take a little longer.
+  // The mover works on between them.
+  std::atomic<std::uint32_t> committed{0};
+  o.reply->after_token = [&](std::size_t tokens) {
+    for (int ms = 0; ms < 250 && committed < moves && tokens >= due(committed + 1); ms++)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
   result<engine::session_id> session = e.generate(request, o.reply);
   if (!session) return tl::unexpected<error>(session.error());
   move_script script(e, *session);
   for (std::uint32_t m = 0; m < moves && !o.reply->ended(); m++) {
-    o.reply->wait_for(1 + std::size_t{m} * (options.tokens - 1) / std::max(1U, moves));
+    o.reply->wait_for(due(m));
     engine::move_status s = move_and_wait(e, script.next());
+    committed = m + 1;
     note_bytes(e, o);
     if (s.state != engine::move_state::committed && !o.reply->ended())
       return tl::unexpected<error>(*s.failure);

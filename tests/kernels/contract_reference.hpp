@@ -82,8 +82,8 @@ struct quantised {
   std::vector<std::int8_t> q;
   std::vector<float> d;
 };
-inline quantised quantise(const std::vector<float>& x) {
-  quantised r{x.size() % 256 == 0 ? 256u : 32u, {}, {}};
+inline quantised quantise(const std::vector<float>& x, std::uint32_t block) {
+  quantised r{block, {}, {}};
   for (std::size_t first = 0; first < x.size(); first += r.block) {
     float amax = 0;
     for (std::size_t k = 0; k < r.block; k++) amax = std::fmax(amax, std::fabs(x[first + k]));

@@ -73,14 +73,15 @@ std::vector<float> random_activations(std::size_t k, std::size_t kind, std::mt19
 
 // The activation buffers of linear(), rows padded with zeros.
 struct activation_rows {
-  activation_rows(std::size_t rows, std::size_t padded, std::size_t k, std::mt19937& random)
-      : layout(static_cast<std::uint32_t>(k)),
+  activation_rows(std::size_t rows, std::size_t padded, std::size_t k, std::uint32_t block,
+                  std::mt19937& random)
+      : layout(static_cast<std::uint32_t>(k), block),
         q8(padded * layout.row_bytes),
         f16(padded * k),
         f32(padded * k) {
     for (std::size_t r = 0; r < rows; r++) {
       floats.push_back(random_activations(k, r, random));
-      quantised.push_back(reference::quantise(floats[r]));
+      quantised.push_back(reference::quantise(floats[r], block));
       std::byte* row = q8.data() + r * layout.row_bytes;
       const reference::quantised& x = quantised[r];
       EXPECT_EQ(x.block, layout.block);
@@ -122,15 +123,16 @@ void check_linear(test_target target, const weight_format& f, std::size_t n, std
   std::size_t rows = columns == 1 ? 2 : columns + 1, row_space = padded(rows, columns);
   std::vector<std::byte> stored = random_rows(f, n, k, random);
   aligned_buffer<std::byte> weights = packed(f, n, k, stored);
-  activation_rows x(rows, row_space, k, random);
+  activation_rows x(rows, row_space, k, f.block_elements == 256 ? 256 : 32, random);
   linear_spec spec{.k = static_cast<std::uint32_t>(k),
                    .matrices = {{&f, static_cast<std::uint32_t>(n), 32}},
                    .output_stride = static_cast<std::uint32_t>(padded(n, 32) + 64),
                    .columns = columns,
                    .warps = warps};
   aligned_buffer<float> out(row_space * spec.output_stride, -7.0f);
-  std::vector<argument_slot> arguments = {x.q8.data(), x.f16.data(),    x.f32.data(),
-                                          out.data(),  argument_slot(), weights.data()};
+  std::vector<argument_slot> arguments = {x.q8.data(),     x.f16.data(),    x.f32.data(),
+                                          out.data(),      argument_slot(), weights.data(),
+                                          argument_slot(), argument_slot(), x.q8.data()};
   run_program(target, linear(spec), arguments, linear_grid(spec, static_cast<std::uint32_t>(rows)));
   std::size_t row_bytes = k / f.block_elements * f.block_bytes;
   for (std::size_t r = 0; r < rows; r++) {
@@ -211,12 +213,12 @@ TEST(formats, matrices_of_several_formats_share_a_launch) {
         spec.matrices.push_back({f[i], static_cast<std::uint32_t>(n[i]), offset});
         offset += static_cast<std::uint32_t>(padded(n[i], 32));
       }
-      activation_rows x(rows, 4, k, random);
+      activation_rows x(rows, 4, k, 256, random);
       aligned_buffer<float> out(4 * 160);
       for (std::size_t i = 0; i < out.size(); i++) out[i] = static_cast<float>(i) * 0.25f;
       std::vector<argument_slot> arguments = {
-          x.q8.data(), x.f16.data(),      x.f32.data(),      out.data(),
-          out.data(),  weights[0].data(), weights[1].data(), weights[2].data()};
+          x.q8.data(),       x.f16.data(),      x.f32.data(),      out.data(), out.data(),
+          weights[0].data(), weights[1].data(), weights[2].data(), x.q8.data()};
       run_program(target, linear(spec), arguments, linear_grid(spec, 3));
       for (std::size_t i = 0; i < 3; i++) {
         std::size_t row_bytes = k / f[i]->block_elements * f[i]->block_bytes;
@@ -236,6 +238,16 @@ TEST(formats, more_segments_than_shared_memory_holds_are_folded_in_batches) {
   // 8 columns, 2 warps: 16 segments at a time; K has 20.
   for (test_target target : test_targets())
     check_linear(target, *find_weight_format(8), 32, 5120, 8, 2);
+}
+
+TEST(formats, a_row_may_be_one_short_segment) {
+  for (test_target target : test_targets())
+    for (const char* name : {"F32", "F16", "Q4_1", "Q8_0"})
+      for (const weight_format* f : weight_formats())
+        if (std::string(name) == f->name) {
+          check_linear(target, *f, 1, 32, 1, 2);
+          check_linear(target, *f, 33, 96, 2, 1);
+        }
 }
 
 TEST(formats, names_and_types_are_unique) {

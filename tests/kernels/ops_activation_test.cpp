@@ -41,21 +41,41 @@ std::vector<float> swiglu(const std::vector<float>& x, std::size_t k, std::size_
   return y;
 }
 
+void expect_quantised(const std::vector<float>& x, const q8_row_layout& layout,
+                      const std::byte* row) {
+  reference::quantised q = reference::quantise(x, layout.block);
+  for (std::size_t i = 0; i < x.size(); i++)
+    ASSERT_EQ(static_cast<std::int8_t>(row[i]), q.q[i]) << "element " << i;
+  for (std::size_t b = 0; b < q.d.size(); b++) {
+    float d;
+    std::memcpy(&d, row + layout.scales_offset + 4 * b, 4);
+    ASSERT_EQ(bits(d), bits(q.d[b])) << "block " << b;
+  }
+  for (std::size_t s = 0; s < x.size() / 16; s++) {
+    std::int32_t sum, exact = 0;
+    std::memcpy(&sum, row + layout.sums_offset + 4 * s, 4);
+    for (std::size_t j = 0; j < 16; j++) exact += q.q[16 * s + j];
+    ASSERT_EQ(sum, exact) << "sum " << s;
+  }
+}
+
 void check_activation(test_target target, activation_source source, std::size_t k, int warps) {
   SCOPED_TRACE("source " + std::to_string(static_cast<int>(source)) + " k " + std::to_string(k) +
                " warps " + std::to_string(warps));
   std::mt19937 random(static_cast<std::uint32_t>(k));
   std::size_t rows = 5, up = k + 32, stride = 2 * k + 64;
-  activation_spec spec{.source = source,
-                       .k = static_cast<std::uint32_t>(k),
-                       .input_stride = static_cast<std::uint32_t>(stride),
-                       .up_offset = static_cast<std::uint32_t>(up),
-                       .eps = 1e-5f,
-                       .outputs = {.q8 = true, .f16 = true, .f32 = true},
-                       .warps = warps};
-  q8_row_layout layout(spec.k);
+  activation_spec spec{
+      .source = source,
+      .k = static_cast<std::uint32_t>(k),
+      .input_stride = static_cast<std::uint32_t>(stride),
+      .up_offset = static_cast<std::uint32_t>(up),
+      .eps = 1e-5f,
+      .outputs = {.q8_by_32 = true, .q8_by_256 = k % 256 == 0, .f16 = true, .f32 = true},
+      .warps = warps};
+  q8_row_layout fine(spec.k, 32), coarse(spec.k, 256);
   aligned_buffer<float> x(rows * stride), w(k), halves(rows * k), floats(rows * k);
-  aligned_buffer<std::byte> q8(rows * layout.row_bytes, std::byte{0x55});
+  aligned_buffer<std::byte> by_32(rows * fine.row_bytes, std::byte{0x55});
+  aligned_buffer<std::byte> by_256(rows * coarse.row_bytes, std::byte{0x55});
   std::vector<float> weight = random_row(k, 0, random);
   std::copy(weight.begin(), weight.end(), w.data());
   std::vector<std::vector<float>> expected;
@@ -67,28 +87,16 @@ void check_activation(test_target target, activation_source source, std::size_t 
                        : source == activation_source::swiglu ? swiglu(row, k, up)
                                                              : head);
   }
-  std::vector<argument_slot> arguments = {x.data(), w.data(), q8.data(), halves.data(),
-                                          floats.data()};
+  std::vector<argument_slot> arguments = {x.data(),      w.data(),      by_32.data(),
+                                          halves.data(), floats.data(), by_256.data()};
   run_program(target, activation(spec), arguments, activation_grid(spec, 5));
   for (std::size_t r = 0; r < rows; r++) {
-    reference::quantised q = reference::quantise(expected[r]);
-    const std::byte* row = q8.data() + r * layout.row_bytes;
     for (std::size_t i = 0; i < k; i++) {
       ASSERT_EQ(bits(floats[r * k + i]), bits(expected[r][i])) << "row " << r << " element " << i;
       ASSERT_EQ(bits(halves[r * k + i]), bits(reference::f16(expected[r][i]))) << r << " " << i;
-      ASSERT_EQ(static_cast<std::int8_t>(row[i]), q.q[i]) << "row " << r << " element " << i;
     }
-    for (std::size_t b = 0; b < q.d.size(); b++) {
-      float d;
-      std::memcpy(&d, row + layout.scales_offset + 4 * b, 4);
-      ASSERT_EQ(bits(d), bits(q.d[b])) << "row " << r << " block " << b;
-    }
-    for (std::size_t s = 0; s < k / 16; s++) {
-      std::int32_t sum, exact = 0;
-      std::memcpy(&sum, row + layout.sums_offset + 4 * s, 4);
-      for (std::size_t j = 0; j < 16; j++) exact += q.q[16 * s + j];
-      ASSERT_EQ(sum, exact) << "row " << r << " sum " << s;
-    }
+    expect_quantised(expected[r], fine, by_32.data() + r * fine.row_bytes);
+    if (k % 256 == 0) expect_quantised(expected[r], coarse, by_256.data() + r * coarse.row_bytes);
   }
 }
 
@@ -122,8 +130,7 @@ TEST(activation, writes_only_what_is_asked_for) {
 
 TEST(activation, quantised_rows_are_laid_out_on_whole_words) {
   for (std::uint32_t k : {32u, 576u, 1024u, 4096u}) {
-    q8_row_layout layout(k);
-    EXPECT_EQ(layout.block, k % 256 == 0 ? 256u : 32u);
+    q8_row_layout layout(k, k % 256 == 0 ? 256 : 32);
     EXPECT_EQ(layout.scales_offset % 512, 0u);
     EXPECT_GE(layout.scales_offset, k);
     EXPECT_GE(layout.sums_offset, layout.scales_offset + 4 * k / layout.block);

@@ -27,8 +27,8 @@ std::uint64_t hash_of(std::span<const float> values) {
 
 // One activation row of a token in every kind.
 struct token_row {
-  explicit token_row(std::uint32_t row_elements)
-      : k(row_elements), layout(k), q8(layout.row_bytes), halves(k) {}
+  token_row(std::uint32_t row_elements, std::uint32_t block)
+      : k(row_elements), layout(k, block), q8(layout.row_bytes), halves(k) {}
   void fill(std::uint32_t token) {
     std::uint32_t scales = k / layout.block;
     for (std::uint32_t i = 0; i < k; i++) {
@@ -36,7 +36,9 @@ struct token_row {
       halves[i] = reference::f16(with_exponent(random_word(471, token, i), -8, 4));
     }
     for (std::uint32_t b = 0; b < scales; b++) {
-      float d = reference::activation_scale(token, b);
+      // The reference has a scale for each 256 elements where K allows: finer blocks repeat it.
+      std::uint32_t shared = k % 256 == 0 ? 256 / layout.block : 1;
+      float d = reference::activation_scale(token, b / shared);
       std::memcpy(q8.data() + layout.scales_offset + 4 * b, &d, 4);
     }
     for (std::uint32_t s = 0; s < k / 16; s++) {
@@ -58,7 +60,7 @@ std::uint64_t linear_hash(const char* name, std::uint32_t rows, std::uint32_t k,
     if (std::string(f->name) == name) format = f;
   linear_spec spec{.k = k, .matrices = {{format, 1024, 0}}, .output_stride = 1024, .warps = warps};
   program p = linear(spec);
-  token_row x(k);
+  token_row x(k, format->block_elements == 256 ? 256 : 32);
   std::vector<float> out(rows);
   aligned_buffer<std::byte> weights(packed_bytes(*format, 1024, k));
   for (std::uint32_t token = 0; token < rows / 1024; token++) {
@@ -68,7 +70,8 @@ std::uint64_t linear_hash(const char* name, std::uint32_t rows, std::uint32_t k,
     pack_rows(*format, k, stored, weights.span());
     x.fill(token);
     std::vector<argument_slot> arguments = {x.q8.data(),        x.halves.data(), argument_slot(),
-                                            &out[token * 1024], argument_slot(), weights.data()};
+                                            &out[token * 1024], argument_slot(), weights.data(),
+                                            argument_slot(),    argument_slot(), x.q8.data()};
     run_program(test_target::host, p, arguments, linear_grid(spec, 1));
   }
   return hash_of(out);
@@ -201,10 +204,10 @@ std::uint64_t quantise_hash(std::uint32_t stream, std::uint32_t blocks, std::uin
   activation_spec spec{.source = activation_source::plain,
                        .k = n,
                        .input_stride = n,
-                       .outputs = {.q8 = true},
+                       .outputs = {.q8_by_32 = n == 32, .q8_by_256 = n == 256},
                        .warps = 1};
   program p = activation(spec);
-  q8_row_layout layout(n);
+  q8_row_layout layout(n, n);
   constexpr std::uint32_t batch = 1024;
   aligned_buffer<float> x(std::size_t{batch} * n);
   aligned_buffer<std::byte> q8(std::size_t{batch} * layout.row_bytes);
@@ -216,7 +219,8 @@ std::uint64_t quantise_hash(std::uint32_t stream, std::uint32_t blocks, std::uin
         x[std::size_t{i - first} * n + k] =
             reference::sanit(with_exponent(random_word(stream, i, k), top - 8, top));
     }
-    std::vector<argument_slot> arguments = {x.data(), argument_slot(), q8.data()};
+    std::vector<argument_slot> arguments = {x.data(),        argument_slot(), q8.data(),
+                                            argument_slot(), argument_slot(), q8.data()};
     run_program(test_target::host, p, arguments, activation_grid(spec, batch));
     for (std::uint32_t i = 0; i < batch; i++) {
       const std::byte* row = q8.data() + std::size_t{i} * layout.row_bytes;

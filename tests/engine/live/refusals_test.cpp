@@ -1,0 +1,141 @@
+// What the engine refuses, with the numbers, and that nothing is lost by it.
+#include <future>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/engine/live/tiny_model.hpp"
+
+namespace terrane::test {
+namespace {
+
+using testing::HasSubstr;
+
+engine::generate_request request(const engine::inference_engine& e, std::size_t prompt,
+                                 std::uint32_t tokens) {
+  engine::generate_request r;
+  r.prompt = bench::random_tokens(e, prompt, 5);
+  r.max_tokens = tokens;
+  return r;
+}
+
+engine::move_request everything_to(const engine::inference_engine& e, std::uint32_t device) {
+  engine::move_request r;
+  for (engine::part_index p = 0; p < e.loaded_model().parts().size(); p++)
+    r.parts.push_back({p, device});
+  return r;
+}
+
+TEST(refusals, a_prompt_beyond_the_context_with_both_counts) {
+  auto e = tiny_engine("tiny", "Q4_1", 64);
+  auto r = e->generate(request(*e, 70, 5), std::make_shared<bench::recorder>());
+  ASSERT_FALSE(r.has_value());
+  EXPECT_EQ(r.error().code, error_code::too_long);
+  EXPECT_EQ(r.error().needed, 70U);
+  EXPECT_EQ(r.error().available, 64U);
+}
+
+TEST(refusals, a_token_outside_the_vocabulary) {
+  auto e = tiny_engine();
+  engine::generate_request r = request(*e, 3, 5);
+  r.prompt[1] = 1U << 30;
+  EXPECT_FALSE(e->generate(r, std::make_shared<bench::recorder>()).has_value());
+}
+
+TEST(refusals, more_sessions_than_there_are) {
+  auto e = tiny_engine();
+  std::vector<std::shared_ptr<bench::recorder>> replies;
+  for (std::uint32_t i = 0; i < e->options().sessions; i++) {
+    engine::generate_request r = request(*e, 3, 3);
+    r.keep = true;
+    replies.push_back(std::make_shared<bench::recorder>());
+    ASSERT_TRUE(e->generate(r, replies.back()).has_value());
+  }
+  auto r = e->generate(request(*e, 3, 3), std::make_shared<bench::recorder>());
+  ASSERT_FALSE(r.has_value());
+  EXPECT_THAT(r.error().message, HasSubstr("sessions are in use"));
+}
+
+TEST(refusals, kv_that_does_not_fit_with_the_numbers) {
+  auto e = tiny_engine();
+  e->devices()[0]->set_budget_bytes(e->devices()[0]->used_bytes() + 1000);
+  auto r = e->generate(request(*e, 10, 10), std::make_shared<bench::recorder>());
+  ASSERT_FALSE(r.has_value());
+  EXPECT_EQ(r.error().code, error_code::no_room);
+  EXPECT_EQ(r.error().available, 1000U);
+  EXPECT_TRUE(e->status().sessions.empty());
+  e->devices()[0]->set_budget_bytes(0);
+  auto reply = std::make_shared<bench::recorder>();
+  ASSERT_TRUE(e->generate(request(*e, 10, 10), reply).has_value());
+  EXPECT_FALSE(reply->wait().failure.has_value());
+}
+
+TEST(refusals, a_move_without_room_leaves_everything_where_it_was) {
+  auto e = tiny_engine();
+  e->devices()[1]->set_budget_bytes(1U << 20);
+  auto reply = std::make_shared<bench::recorder>();
+  engine::generate_request r = request(*e, 10, 200);
+  r.hash_logits = true;
+  ASSERT_TRUE(e->generate(r, reply).has_value());
+  engine::move_status s = bench::move_and_wait(*e, everything_to(*e, 1));
+  EXPECT_EQ(s.state, engine::move_state::failed);
+  ASSERT_TRUE(s.failure.has_value());
+  EXPECT_EQ(s.failure->code, error_code::no_room);
+  EXPECT_GT(s.failure->needed, s.failure->available);
+  EXPECT_FALSE(reply->wait().failure.has_value());
+  for (const engine::part_status& p : e->status().parts) EXPECT_EQ(p.device, 0U);
+  EXPECT_EQ(e->devices()[1]->used_bytes(engine::memory_use::weights), 0U);
+}
+
+TEST(refusals, unknown_parts_devices_sessions_and_revisions) {
+  auto e = tiny_engine();
+  engine::move_request r;
+  EXPECT_FALSE(e->move(r).has_value());
+  r.parts = {{9999, 0}};
+  EXPECT_EQ(e->move(r).error().code, error_code::not_found);
+  r.parts = {{0, 9}};
+  EXPECT_EQ(e->move(r).error().code, error_code::not_found);
+  r.parts = {{0, 1}};
+  r.revision = 77;
+  EXPECT_EQ(e->move(r).error().code, error_code::conflict);
+  EXPECT_EQ(e->close(5).error().code, error_code::not_found);
+  EXPECT_EQ(e->stop(5).error().code, error_code::not_found);
+  EXPECT_EQ(e->cancel_move(5).error().code, error_code::not_found);
+}
+
+TEST(moves, can_be_given_up_while_they_wait) {
+  auto e = tiny_engine();
+  std::promise<engine::move_status> ended;
+  // The first move holds the mover until the second is cancelled.
+  std::promise<void> go;
+  std::shared_future<void> gone = go.get_future().share();
+  auto first = e->move(everything_to(*e, 1), [gone](const engine::move_status& s) {
+    if (s.state == engine::move_state::preparing) gone.wait();
+  });
+  ASSERT_TRUE(first.has_value());
+  auto second = e->move(everything_to(*e, 0), [&](const engine::move_status& s) {
+    if (s.state != engine::move_state::preparing) ended.set_value(s);
+  });
+  ASSERT_TRUE(second.has_value());
+  EXPECT_TRUE(e->cancel_move(*second).has_value());
+  go.set_value();
+  EXPECT_EQ(ended.get_future().get().state, engine::move_state::cancelled);
+  for (const engine::part_status& p : e->status().parts) EXPECT_EQ(p.device, 1U);
+}
+
+TEST(moves, copy_only_the_page_being_written_in_the_pause) {
+  auto e = tiny_engine();
+  auto reply = std::make_shared<bench::recorder>();
+  ASSERT_TRUE(e->generate(request(*e, 200, 250), reply).has_value());
+  reply->wait_for(5);
+  engine::move_status s = bench::move_and_wait(*e, everything_to(*e, 1));
+  ASSERT_EQ(s.state, engine::move_state::committed);
+  const auto& c = e->loaded_model().config();
+  EXPECT_LE(s.bytes_in_pause, std::uint64_t{c.layers} * kernels::page_bytes(c.attention));
+  EXPECT_GT(s.bytes_done, 3ULL * c.layers * kernels::page_bytes(c.attention));
+  e->stop(s.id);
+  reply->wait();
+}
+
+}  // namespace
+}  // namespace terrane::test

@@ -1,0 +1,136 @@
+// How replies end, what they cost, and what they leave behind.
+#include <gtest/gtest.h>
+
+#include "engine/session/session.hpp"
+#include "tests/engine/live/tiny_model.hpp"
+#include "tests/engine/sampling/allocations.hpp"
+
+namespace terrane::test {
+namespace {
+
+engine::generate_request request(const engine::inference_engine& e, std::size_t prompt,
+                                 std::uint32_t tokens) {
+  engine::generate_request r;
+  r.prompt = bench::random_tokens(e, prompt, 5);
+  r.max_tokens = tokens;
+  return r;
+}
+
+// Counts allocations of the process between the tokens of a reply.
+class counting final : public engine::reply_observer {
+ public:
+  void on_token(const engine::token_event&) override {
+    const std::size_t now = allocations();
+    if (tokens_++ > 0) most = std::max(most, now - before_);
+    before_ = allocations();
+  }
+  void on_end(const engine::reply_summary&) override { done.wait_ended(); }
+
+  struct gate {
+    std::mutex guard;
+    std::condition_variable changed;
+    bool ended = false;
+    void wait_ended() {
+      std::lock_guard lock(guard);
+      ended = true;
+      changed.notify_all();
+    }
+    void wait() {
+      std::unique_lock lock(guard);
+      changed.wait(lock, [this] { return ended; });
+    }
+  } done;
+  std::size_t most = 0;
+
+ private:
+  std::size_t tokens_ = 0, before_ = 0;
+};
+
+TEST(step_loop, allocates_nothing_per_token) {
+  auto e = tiny_engine();
+  auto first = std::make_shared<counting>();
+  // Once to record the lists for every size of step, then counted. 70 tokens cross a page's end.
+  ASSERT_TRUE(e->generate(request(*e, 20, 100), first).has_value());
+  first->done.wait();
+  auto second = std::make_shared<counting>();
+  ASSERT_TRUE(e->generate(request(*e, 20, 100), second).has_value());
+  second->done.wait();
+  EXPECT_EQ(second->most, 0U);
+}
+
+TEST(replies, give_back_their_pages) {
+  auto e = tiny_engine();
+  auto reply = std::make_shared<bench::recorder>();
+  result<engine::session_id> id = e->generate(request(*e, 50, 400), reply);
+  ASSERT_TRUE(id.has_value());
+  reply->wait_for(3);
+  EXPECT_GT(e->devices()[0]->used_bytes(engine::memory_use::kv), 0U);
+  ASSERT_TRUE(e->close(*id).has_value());
+  EXPECT_EQ(reply->wait().reason, engine::stop_reason::stopped);
+  EXPECT_TRUE(e->status().sessions.empty());
+  EXPECT_EQ(e->devices()[0]->used_bytes(engine::memory_use::kv), 0U);
+}
+
+TEST(replies, end_at_the_context) {
+  auto e = tiny_engine("tiny", "Q4_1", 64);
+  auto reply = std::make_shared<bench::recorder>();
+  ASSERT_TRUE(e->generate(request(*e, 50, 1000), reply).has_value());
+  const engine::reply_summary& end = reply->wait();
+  EXPECT_EQ(end.reason, engine::stop_reason::context_full);
+  EXPECT_EQ(end.prompt_tokens + end.generated_tokens, 65U);  // the last one needs no place
+}
+
+TEST(replies, end_at_a_stop_token) {
+  auto e = tiny_engine();
+  auto free = std::make_shared<bench::recorder>();
+  engine::generate_request r = request(*e, 20, 10);
+  r.sampling.temperature = 0;
+  ASSERT_TRUE(e->generate(r, free).has_value());
+  free->wait();
+  r.stop_tokens = {free->ids[3]};
+  auto stopped = std::make_shared<bench::recorder>();
+  ASSERT_TRUE(e->generate(r, stopped).has_value());
+  EXPECT_EQ(stopped->wait().reason, engine::stop_reason::end_of_text);
+  EXPECT_LE(stopped->ids.size(), 4U);
+}
+
+TEST(replies, name_the_part_whose_numbers_are_not_finite) {
+  // A scale of the second layer's down projection becomes infinite: f16 0x7c00, in each row's first
+  // block.
+  const std::string file = tiny_model("tiny", "Q4_1");
+  const std::string broken = with_bytes(file, "blk.1.ffn_down.weight", 0, {0x00, 0x7c});
+  bench::model_choice choice;
+  choice.path = broken;
+  choice.devices = {"cpu"};
+  choice.context_tokens = 128;
+  auto e = bench::open_model(choice);
+  ASSERT_TRUE(e.has_value()) << to_string(e.error());
+  auto reply = std::make_shared<bench::recorder>();
+  ASSERT_TRUE((*e)->generate(request(**e, 5, 5), reply).has_value());
+  const engine::reply_summary& end = reply->wait();
+  EXPECT_EQ(end.reason, engine::stop_reason::failed);
+  ASSERT_TRUE(end.failure.has_value());
+  EXPECT_EQ(end.failure->code, error_code::not_finite);
+  EXPECT_EQ(end.failure->where, "layer.1.ffn");
+  EXPECT_EQ(end.generated_tokens, 0U);
+}
+
+TEST(stop_texts, hold_back_what_may_become_one) {
+  engine::stop_texts s({"\nUser:", "END"});
+  EXPECT_EQ(s.push("Hello"), "Hello");
+  EXPECT_EQ(s.push(" E"), " ");
+  EXPECT_EQ(s.push("N"), "");
+  EXPECT_EQ(s.push("T\nUs"), "ENT");
+  EXPECT_EQ(s.push("er: x"), "");
+  EXPECT_TRUE(s.found());
+}
+
+TEST(stop_texts, give_up_what_they_held_at_the_end) {
+  engine::stop_texts s({"END"});
+  EXPECT_EQ(s.push("abEN"), "ab");
+  EXPECT_EQ(s.finish(), "EN");
+  EXPECT_FALSE(s.found());
+}
+
+}  // namespace
+}  // namespace terrane::test

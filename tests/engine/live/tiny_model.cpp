@@ -1,0 +1,84 @@
+#include "tests/engine/live/tiny_model.hpp"
+
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "tests/bench/synth.hpp"
+
+namespace terrane::test {
+
+namespace {
+
+class model_folder {
+ public:
+  model_folder()
+      : path_(std::filesystem::temp_directory_path() /
+              ("terrane-test-" + std::to_string(getpid()))) {
+    std::filesystem::create_directories(path_);
+  }
+  ~model_folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+const std::filesystem::path& folder() {
+  static const model_folder f;
+  return f.path();
+}
+
+}  // namespace
+
+std::string tiny_model(const std::string& shape, const std::string& quant) {
+  const std::filesystem::path file = folder() / (shape + "-" + quant + ".gguf");
+  if (!std::filesystem::exists(file)) {
+    result<void> ok = bench::synthesize(shape, quant, file, 7);
+    EXPECT_TRUE(ok.has_value()) << to_string(ok.error());
+  }
+  return file;
+}
+
+std::string with_bytes(const std::string& file, const std::string& tensor, std::size_t offset,
+                       const std::vector<unsigned char>& bytes) {
+  result<engine::gguf::file> f = engine::gguf::file::open(file);
+  EXPECT_TRUE(f.has_value());
+  const std::string copy = file + ".changed";
+  std::filesystem::copy_file(file, copy, std::filesystem::copy_options::overwrite_existing);
+  std::fstream out(copy, std::ios::in | std::ios::out | std::ios::binary);
+  out.seekp(static_cast<std::streamoff>((*f->require(tensor))->offset + offset));
+  out.write(reinterpret_cast<const char*>(bytes.data()),
+            static_cast<std::streamsize>(bytes.size()));
+  return copy;
+}
+
+bool has_vulkan() {
+  static const bool yes = [] {
+    for (const engine::device_candidate& c : engine::list_devices({}))
+      if (c.info.kind == engine::device_kind::vulkan && c.refused.empty()) return true;
+    return false;
+  }();
+  return yes;
+}
+
+std::vector<std::string> two_devices() { return {"cpu", has_vulkan() ? "vulkan" : "cpu"}; }
+
+std::unique_ptr<engine::inference_engine> tiny_engine(const std::string& shape,
+                                                      const std::string& quant,
+                                                      std::uint32_t context_tokens) {
+  bench::model_choice choice;
+  choice.path = tiny_model(shape, quant);
+  choice.devices = two_devices();
+  choice.context_tokens = context_tokens;
+  result<std::unique_ptr<engine::inference_engine>> e = bench::open_model(choice);
+  EXPECT_TRUE(e.has_value()) << to_string(e.error());
+  return e ? std::move(*e) : nullptr;
+}
+
+}  // namespace terrane::test

@@ -1,0 +1,28 @@
+// Tiny models for tests: made once a process, in a folder that goes with it. Any thread.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/bench/bench_model.hpp"
+
+namespace terrane::test {
+
+// A synthetic model's file: shape "tiny" (K = 576) or "tiny-k" (K-quants).
+std::string tiny_model(const std::string& shape, const std::string& quant);
+
+// A copy of `file` with a byte changed at `offset` of the data of `tensor`.
+std::string with_bytes(const std::string& file, const std::string& tensor, std::size_t offset,
+                       const std::vector<unsigned char>& bytes);
+
+// The CPU and, where there is one, a Vulkan device; else a second CPU, so that moves are always
+// tested.
+std::vector<std::string> two_devices();
+bool has_vulkan();
+
+// An engine on the tiny model, all on the first device.
+std::unique_ptr<engine::inference_engine> tiny_engine(const std::string& shape = "tiny",
+                                                      const std::string& quant = "Q4_1",
+                                                      std::uint32_t context_tokens = 512);
+
+}  // namespace terrane::test
