@@ -2,8 +2,9 @@
 // rewritten so that each is bounded, charges the budget for what it does and gives the same result
 // in every process. Absent: debug, io, os, package, require, load, loadfile, dofile,
 // collectgarbage, coroutine, utf8, patterns, string.rep, string.dump, math.random and the
-// trigonometric functions. Internal to policies/lua; to add a function, write it in the file of its
-// library and add it to the table at that file's end.
+// trigonometric functions. Texts are not numbers in arithmetic: "1" + 1 is an error. Internal to
+// policies/lua; to add a function, write it in the file of its library and add it to the table at
+// that file's end.
 #pragma once
 
 #include <cstddef>

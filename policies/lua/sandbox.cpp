@@ -6,6 +6,7 @@
 
 #include <locale.h>
 #include <lua.hpp>
+#include <time.h>
 
 #include "policies/lua/library.hpp"
 #include "policies/lua/sandbox_binding.hpp"
@@ -86,6 +87,12 @@ tl::unexpected<script_error> syntax_error(std::string message, std::string file,
 
 std::chrono::nanoseconds steady_time() {
   return std::chrono::steady_clock::now().time_since_epoch();
+}
+
+std::chrono::nanoseconds thread_time() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec);
 }
 
 const char* to_string(script_fault fault) {

@@ -36,9 +36,11 @@ struct sandbox_limits {
   std::chrono::nanoseconds deadline = std::chrono::milliseconds(25);  // from the first use
 };
 
-// Where time comes from: any monotonic reading.
+// Where time comes from: any monotonic reading. steady_time is the time that passes; thread_time is
+// what the calling thread has had of a processor, so that a busy machine does not end a script.
 using clock_function = std::function<std::chrono::nanoseconds()>;
 std::chrono::nanoseconds steady_time();
+std::chrono::nanoseconds thread_time();
 
 enum class script_fault {
   syntax,    // the source is not acceptable; the policy cannot be loaded

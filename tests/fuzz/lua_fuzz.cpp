@@ -12,7 +12,6 @@
 #include <string_view>
 
 #include <lua.hpp>
-#include <time.h>
 
 #include "policies/lua/sandbox.hpp"
 #include "policies/lua/sandbox_binding.hpp"
@@ -20,12 +19,6 @@
 namespace {
 
 using namespace terrane::policies::lua;
-
-std::chrono::nanoseconds thread_time() {
-  timespec t{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec);
-}
 
 void require(bool holds, const char* what) {
   if (holds) return;

@@ -10,7 +10,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <time.h>
 
 #include "policies/lua/sandbox.hpp"
 
@@ -27,12 +26,6 @@ constexpr nanoseconds allowed = milliseconds(1500);
 constexpr nanoseconds allowed = milliseconds(50);
 #endif
 constexpr std::size_t allowed_bytes = 16u << 20;
-
-nanoseconds thread_time() {
-  timespec t{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return std::chrono::seconds(t.tv_sec) + nanoseconds(t.tv_nsec);
-}
 
 struct attack {
   const char* name;
