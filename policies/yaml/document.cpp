@@ -36,7 +36,7 @@ class tree_builder : public YAML::EventHandler {
     place(leaf(node_kind::null, mark, anchor));
   }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
-    refuse(at(mark), "aliases (*name) are not allowed in a policy file; write the value out");
+    refuse(at(mark), "aliases (*name) are not allowed here; write the value out");
   }
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
@@ -78,7 +78,7 @@ class tree_builder : public YAML::EventHandler {
   }
 
   node leaf(node_kind kind, const YAML::Mark& mark, YAML::anchor_t anchor) {
-    if (anchor != 0) refuse(at(mark), "anchors (&name) are not allowed in a policy file");
+    if (anchor != 0) refuse(at(mark), "anchors (&name) are not allowed here");
     if (++count_ > max_nodes) {
       refuse(at(mark), "more than " + std::to_string(max_nodes) + " values in one file");
     }
