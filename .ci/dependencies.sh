@@ -10,7 +10,7 @@ set -euo pipefail
 build=(cmake ninja-build g++ ccache pkg-config libboost1.81-dev libboost-json1.81-dev libyaml-cpp-dev liblua5.4-dev
   llvm-19-dev libpcre2-dev libcli11-dev libexpected-dev libsystemd-dev libvulkan-dev
   spirv-headers libzstd-dev zlib1g-dev python3 python3-venv)
-test=(libgtest-dev libgmock-dev spirv-tools clang-format clang-tidy systemd libvulkan1 mesa-vulkan-drivers
+test=(libgtest-dev libgmock-dev libbenchmark-dev spirv-tools clang-format clang-tidy systemd libvulkan1 mesa-vulkan-drivers
   git)
 vulkan=(libvulkan1 mesa-vulkan-drivers)
 

@@ -1,0 +1,76 @@
+#include "daemon/config/config.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace terrane::daemon {
+namespace {
+
+using testing::HasSubstr;
+
+std::string first_fault(const std::string& text) {
+  auto c = parse_config("terraned.yaml", text);
+  return c ? "" : policies::to_string(c.error().front());
+}
+
+TEST(config, reads_every_key) {
+  auto c = parse_config("terraned.yaml", R"(
+apiVersion: terrane/v1
+model: {file: /models/m.gguf, context: 1024, sessions: 2, rows: 32}
+devices:
+  - {name: cpu, threads: 3, budget: 8GiB, reserve: 1GiB}
+  - {name: vulkan}
+start_on: vulkan
+pinned: [embedding, "layer.0.*"]
+policies: [/etc/terrane/policies]
+telemetry: {period: 500ms, readings_file: /run/terrane/readings.yaml}
+control: {socket: /tmp/s, operate_group: users, admin_group: wheel}
+replies: {max_tokens: 99, temperature: 0.5, top_k: 10, top_p: 0.9, min_p: 0.1, repetition_penalty: 1.1,
+          repetition_window: 32, hash_logits: true}
+cache: /var/cache/terrane
+)");
+  ASSERT_TRUE(c.has_value()) << policies::to_string(c.error().front());
+  EXPECT_EQ(c->model_file, "/models/m.gguf");
+  EXPECT_EQ(c->context_tokens, 1024U);
+  ASSERT_EQ(c->devices.size(), 2U);
+  EXPECT_EQ(c->devices[0].threads, 3U);
+  EXPECT_EQ(c->devices[0].budget_bytes, 8ULL << 30);
+  EXPECT_EQ(c->devices[0].reserve_bytes, 1ULL << 30);
+  EXPECT_EQ(c->start_on, "vulkan");
+  EXPECT_EQ(c->pinned.size(), 2U);
+  EXPECT_EQ(c->period_ms, 500);
+  EXPECT_EQ(c->max_tokens, 99U);
+  EXPECT_FLOAT_EQ(c->sampling.temperature, 0.5F);
+  EXPECT_TRUE(c->hash_logits);
+}
+
+TEST(config, needs_only_a_model) {
+  auto c = parse_config("terraned.yaml", "model: {file: m.gguf}\n");
+  ASSERT_TRUE(c.has_value()) << policies::to_string(c.error().front());
+  ASSERT_EQ(c->devices.size(), 1U);
+  EXPECT_EQ(c->devices[0].name, "cpu");
+}
+
+TEST(config, says_where_a_fault_stands_and_what_is_near) {
+  EXPECT_THAT(
+      first_fault("model: {file: m.gguf, contxt: 5}\n"),
+      testing::AllOf(HasSubstr("terraned.yaml:1:"), HasSubstr("contxt"), HasSubstr("context")));
+  EXPECT_THAT(first_fault("apiVersion: terrane/v1\n"), HasSubstr("model"));
+  EXPECT_THAT(first_fault("model: {file: m}\ndevices:\n  - {name: cpu}\n  - {name: cpu}\n"),
+              HasSubstr("twice"));
+  EXPECT_THAT(first_fault("model: {file: m, rows: 9}\n"), HasSubstr("multiple of 8"));
+  EXPECT_THAT(first_fault("model: {file: m}\nreplies: {temperature: hot}\n"),
+              HasSubstr("expected a number"));
+  EXPECT_THAT(first_fault("model: {file: m}\nreplies: {top_p: 7}\n"), HasSubstr("top"));
+  EXPECT_THAT(first_fault("model: {file: m}\ntelemetry: {period: 1ms}\n"), HasSubstr("10ms"));
+  EXPECT_THAT(first_fault("model: [\n"), HasSubstr("terraned.yaml:"));
+}
+
+TEST(config, a_missing_file_is_named) {
+  auto c = load_config("/nowhere/terraned.yaml");
+  ASSERT_FALSE(c.has_value());
+  EXPECT_THAT(policies::to_string(c.error().front()), HasSubstr("/nowhere/terraned.yaml"));
+}
+
+}  // namespace
+}  // namespace terrane::daemon

@@ -1,0 +1,287 @@
+#!/usr/bin/env python3
+"""terraned as a process: readiness, watchdog, socket activation, reload, bad input, sudden ends.
+
+usage: process_test.py TERRANED TERRANECTL TERRANE_BENCH     (standard library only)
+"""
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+TERRANED, TERRANECTL, BENCH = (os.path.abspath(p) for p in sys.argv[1:4])
+PATIENCE = 60  # seconds; generous, since the machine may be busy
+
+
+def until(condition, what):
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.02)
+    raise AssertionError(f"waited {PATIENCE} s for {what}")
+
+
+class Client:
+    """One connection that speaks Varlink."""
+
+    def __init__(self, path):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(PATIENCE)
+        self.socket.connect(str(path))
+        self.buffer = b""
+
+    def send(self, method, more=False, **parameters):
+        call = {"method": "io.terrane.Control." + method, "parameters": parameters}
+        if more:
+            call["more"] = True
+        self.socket.sendall(json.dumps(call).encode() + b"\0")
+
+    def receive(self):
+        while b"\0" not in self.buffer:
+            data = self.socket.recv(65536)
+            if not data:
+                raise ConnectionError("the daemon closed the connection")
+            self.buffer += data
+        message, self.buffer = self.buffer.split(b"\0", 1)
+        return json.loads(message)
+
+    def call(self, method, **parameters):
+        self.send(method, **parameters)
+        return self.receive()
+
+    def close(self):
+        self.socket.close()
+
+
+class Daemon:
+    def __init__(self, folder, model, devices="[{name: cpu}]", extra="", environment=None, pass_fds=(), preexec=None):
+        self.folder = folder
+        self.socket = folder / "control.sock"
+        (folder / "policies").mkdir(exist_ok=True)
+        (folder / "terraned.yaml").write_text(
+            f"apiVersion: terrane/v1\nmodel: {{file: {model}, context: 256, sessions: 2}}\n"
+            f"devices: {devices}\npolicies: [{folder}/policies]\n"
+            f"telemetry: {{period: 50ms, readings_file: {folder}/readings.yaml}}\n"
+            f"control: {{socket: {self.socket}}}\ncache: {folder}/cache\n{extra}")
+        self.log = open(folder / "log", "w+")
+        self.process = subprocess.Popen(
+            [TERRANED, "--config", str(folder / "terraned.yaml")], stderr=self.log,
+            env={**os.environ, **(environment or {})}, pass_fds=pass_fds, preexec_fn=preexec)
+
+    def said(self):
+        return (self.folder / "log").read_text()
+
+    def client(self):
+        return Client(self.socket)
+
+    def ready(self):
+        def state():
+            if self.process.poll() is not None:
+                raise AssertionError("terraned ended: " + self.said())
+            try:
+                return self.client().call("Status")["parameters"]["state"] == "ready"
+            except (ConnectionError, FileNotFoundError, ConnectionRefusedError):
+                return False
+        until(state, "the daemon to be ready")
+        return self
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            self.process.wait(PATIENCE)
+        self.log.close()
+
+
+POLICY = """apiVersion: terrane/v1
+policies:
+  - name: {name}
+    for_each: gpu
+    enter: {{metric: vram.used_ratio, above: 92%, held: 1s}}
+    leave: {{metric: vram.used_ratio, below: 84%, held: 2s}}
+    do: {{move: layers, order: top_down, until: leave, to: cpu}}
+"""
+
+
+class ProcessTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.models = tempfile.TemporaryDirectory()
+        cls.model = pathlib.Path(cls.models.name) / "tiny.gguf"
+        subprocess.run([BENCH, "synth", "--shape", "tiny", "--quant", "Q4_1", "--out", cls.model],
+                       check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.models.cleanup()
+
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.folder = pathlib.Path(self.temporary.name)
+        self.daemons = []
+
+    def tearDown(self):
+        for d in self.daemons:
+            d.stop()
+        self.temporary.cleanup()
+
+    def start(self, **options):
+        d = Daemon(self.folder, options.pop("model", self.model), **options)
+        self.daemons.append(d)
+        return d
+
+    def test_says_ready_and_feeds_the_watchdog(self):
+        notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        notify.bind(str(self.folder / "notify"))
+        notify.settimeout(PATIENCE)
+        d = self.start(environment={"NOTIFY_SOCKET": str(self.folder / "notify"), "WATCHDOG_USEC": "30000000"})
+        seen = ""
+        while "READY=1" not in seen:
+            seen += notify.recv(4096).decode() + "\n"
+        self.assertIn("Loading weights", seen)
+        pings = 0
+        while pings < 3:
+            pings += notify.recv(4096).decode().count("WATCHDOG=1")
+        d.process.send_signal(signal.SIGTERM)
+        seen = ""
+        while "STOPPING=1" not in seen:
+            seen += notify.recv(4096).decode() + "\n"
+        self.assertEqual(d.process.wait(PATIENCE), 0)
+
+    def test_takes_a_socket_that_is_passed_in(self):
+        listening = socket.socket(socket.AF_UNIX)
+        listening.bind(str(self.folder / "passed.sock"))
+        listening.listen()
+
+        # LISTEN_PID must be the daemon's own, so a shell sets it after the fork.
+        (self.folder / "start.sh").write_text('export LISTEN_PID=$$ LISTEN_FDS=1\nexec "$@"\n')
+        d = Daemon.__new__(Daemon)
+        d.folder, d.socket = self.folder, self.folder / "passed.sock"
+        (self.folder / "terraned.yaml").write_text(f"model: {{file: {self.model}, context: 128}}\n"
+                                                   f"cache: {self.folder}/cache\n")
+        d.log = open(self.folder / "log", "w+")
+        os.set_inheritable(listening.fileno(), True)
+        d.process = subprocess.Popen(
+            ["sh", str(self.folder / "start.sh"), TERRANED, "--config", str(self.folder / "terraned.yaml")],
+            stderr=d.log, close_fds=False, preexec_fn=lambda: os.dup2(listening.fileno(), 3))
+        self.daemons.append(d)
+        d.ready()
+        d.stop()
+        self.assertTrue((self.folder / "passed.sock").exists(), "a socket of systemd's is not ours to remove")
+
+    def test_reload_keeps_the_old_policies_when_the_new_have_a_fault(self):
+        (self.folder / "policies").mkdir()
+        file = self.folder / "policies" / "one.yaml"
+        file.write_text(POLICY.format(name="first"))
+        d = self.start().ready()
+        file.write_text(POLICY.format(name="second").replace("above: 92%", "abuve: 92%"))
+        error = d.client().call("PolicyReload")
+        self.assertEqual(error["error"], "io.terrane.Control.PolicyInvalid")
+        diagnostic = error["parameters"]["diagnostics"][0]
+        self.assertEqual(diagnostic["line"], 5)
+        self.assertGreater(diagnostic["column"], 1)
+        self.assertIn("above", diagnostic["message"])
+        names = [p["name"] for p in d.client().call("PolicyList")["parameters"]["policies"]]
+        self.assertEqual(names, ["first"])
+        file.write_text(POLICY.format(name="second"))
+        d.process.send_signal(signal.SIGHUP)
+        until(lambda: d.client().call("PolicyList")["parameters"]["policies"][0]["name"] == "second", "the reload")
+
+    def test_faulty_policies_stop_a_start_with_a_clear_message(self):
+        (self.folder / "policies").mkdir()
+        (self.folder / "policies" / "bad.lua").write_text("policy \"x\" {\n  for_each = \"moon\",\n}\n")
+        d = self.start()
+        self.assertEqual(d.process.wait(PATIENCE), 1)
+        self.assertIn("bad.lua:", d.said())
+
+    def test_a_second_daemon_is_refused_and_a_stale_socket_taken_over(self):
+        first = self.start().ready()
+        second = Daemon(self.folder, self.model)
+        self.assertEqual(second.process.wait(PATIENCE), 1)
+        self.assertIn("control.sock", second.said())
+        second.log.close()
+        first.process.kill()
+        first.process.wait()
+        third = self.start().ready()
+        self.assertEqual(third.client().call("Status")["parameters"]["state"], "ready")
+
+    def test_bad_models_end_the_start_by_name(self):
+        bad = self.folder / "bad.gguf"
+        data = self.model.read_bytes()
+        for what, content, expected in (("truncated", data[: len(data) // 2], "bad.gguf"),
+                                        ("no GGUF", b"hello", "bad.gguf"),
+                                        ("architecture", data.replace(b"llama", b"lhama", 1), "lhama")):
+            with self.subTest(what):
+                bad.write_bytes(content)
+                d = Daemon(self.folder, bad)
+                self.assertEqual(d.process.wait(PATIENCE), 1)
+                self.assertIn(expected, d.said())
+                d.log.close()
+
+    def test_refuses_by_name_with_the_numbers(self):
+        d = self.start().ready()
+        c = d.client()
+        error = c.call("Generate", prompt="word " * 400)
+        self.assertEqual(error["error"], "io.terrane.Control.ContextExceeded")
+        self.assertEqual(error["parameters"]["context_tokens"], 256)
+        self.assertGreater(error["parameters"]["prompt_tokens"], 256)
+        self.assertEqual(c.call("Move", parts=["layer.9.moon"], device="cpu")["error"], "io.terrane.Control.UnknownPart")
+        unknown = c.call("Move", parts=["head"], device="cuda:7")
+        self.assertEqual(unknown["error"], "io.terrane.Control.UnknownDevice")
+        self.assertEqual(unknown["parameters"]["known"], ["cpu"])
+        stale = c.call("Move", parts=["head"], device="cpu", revision=99)
+        self.assertEqual(stale["error"], "io.terrane.Control.StaleRevision")
+        self.assertEqual((stale["parameters"]["given"], stale["parameters"]["current"]), (99, 1))
+        self.assertEqual(c.call("CloseSession", session=77)["error"], "io.terrane.Control.UnknownSession")
+        self.assertEqual(c.call("Explain", id=5)["error"], "io.terrane.Control.UnknownDecision")
+
+    def test_a_client_that_disappears_leaves_nothing_behind(self):
+        d = self.start().ready()
+        c = d.client()
+        c.send("Generate", more=True, prompt="one two three", max_tokens=200)
+        session = c.receive()["parameters"]["session"]
+        self.assertGreater(session, 0)
+        c.close()
+        watcher = d.client()
+        until(lambda: watcher.call("Sessions")["parameters"]["sessions"] == [], "the session to end")
+        until(lambda: watcher.call("Devices")["parameters"]["devices"][0]["kv_bytes"] == 0, "its pages to return")
+
+    def test_a_killed_daemon_comes_back_with_the_same_bits(self):
+        d = self.start(extra="replies: {temperature: 0, hash_logits: true}\n").ready()
+        first = d.client().call("Generate", prompt="a b c", max_tokens=20)["parameters"]
+        c = d.client()
+        c.send("Generate", more=True, prompt="a b c", max_tokens=200)
+        c.receive()
+        d.process.kill()
+        d.process.wait()
+        again = self.start(extra="replies: {temperature: 0, hash_logits: true}\n").ready()
+        second = again.client().call("Generate", prompt="a b c", max_tokens=20)["parameters"]
+        self.assertEqual(first["summary"]["logits_hash"], second["summary"]["logits_hash"])
+
+    def test_text_is_whole_utf8_and_sessions_go_on(self):
+        d = self.start().ready()
+        c = d.client()
+        c.send("Generate", more=True, prompt="\u00e4\u00f6\u00fc \U0001f9ed", max_tokens=60, keep=True,
+               sampling={"temperature": 5.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "seed": 3})
+        while True:
+            reply = c.receive()  # json.loads refuses bytes that are not UTF-8
+            if not reply.get("continues"):
+                break
+        session = reply["parameters"]["session"]
+        more = c.call("Generate", prompt=" more", session=session, max_tokens=3)["parameters"]
+        self.assertGreater(more["summary"]["cached_tokens"], 60)
+
+    def test_terranectl_without_a_daemon_says_so(self):
+        r = subprocess.run([TERRANECTL, "--socket", str(self.folder / "none.sock"), "status"], capture_output=True, text=True)
+        self.assertEqual(r.returncode, 3)
+        self.assertIn("none.sock", r.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2, warnings="ignore")

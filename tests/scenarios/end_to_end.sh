@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# The quickstart as a test: it must end with equal bits and at least one move in the reply.
+# usage: end_to_end.sh BUILD
+set -euo pipefail
+build=$1
+out=$(mktemp)
+trap 'rm -f "$out"' EXIT
+if ! TERRANE_BUILD=$build TERRANE_QUICKSTART_TOKENS=60 "$(dirname "$0")/../../examples/quickstart.sh" >"$out" 2>&1; then
+  cat "$out"
+  exit 1
+fi
+sed -n '/^7. What happened/,/^Equal/p' "$out"
+grep -q '^Equal: every bit' "$out"
