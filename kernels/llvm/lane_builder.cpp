@@ -48,16 +48,18 @@ Value* lane_builder::splat_like(Value* shape, std::uint32_t bits) {
 
 Value* lane_builder::half_to_float(Value* h) {
   if (!features_.half_conversion) return half_to_float_by_integers(h);
-  llvm::Type* narrow = h->getType()->getWithNewType(getInt16Ty());
-  Value* half = CreateBitCast(CreateTrunc(h, narrow), narrow->getWithNewType(getHalfTy()));
   llvm::Type* wide = h->getType();
-  Value* f = CreateBitCast(CreateFPExt(half, wide->getWithNewType(getFloatTy())), wide);
+  llvm::Type* narrow = wide->getWithNewType(getInt16Ty());
+  llvm::Type* floats = wide->getWithNewType(getFloatTy());
+  Value* bits = CreateTrunc(h, narrow);
+  Value* half = CreateBitCast(bits, narrow->getWithNewType(getHalfTy()));
+  Value* f = CreateBitCast(CreateFPExt(half, floats), wide);
   // Instructions quiet a signalling NaN (0x7c01..0x7dff, either sign); the contract keeps its bits.
-  Value* shifted = CreateShl(h, splat_like(h, 17));
-  Value* signalling =
-      CreateICmpULT(CreateSub(shifted, splat_like(h, 0x7c01u << 17)), splat_like(h, 0x1ffu << 17));
+  auto c = [&](std::uint64_t v) { return llvm::ConstantInt::get(narrow, v); };
+  Value* from_first = CreateSub(CreateShl(bits, c(1)), c(0x7c01u << 1));
+  Value* signalling = CreateICmpULT(from_first, c(0x1ffu << 1));
   Value* kept = CreateXor(f, splat_like(h, 0x400000u));
-  return CreateBitCast(CreateSelect(signalling, kept, f), wide->getWithNewType(getFloatTy()));
+  return CreateBitCast(CreateSelect(signalling, kept, f), floats);
 }
 
 Value* lane_builder::half_to_float_by_integers(Value* h) {

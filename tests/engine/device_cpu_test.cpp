@@ -10,7 +10,6 @@
 #endif
 
 #include "engine/device/cpu/cpu_device.hpp"
-#include "kernels/interp/interpreter.hpp"
 #include "kernels/lang/builder.hpp"
 #include "tests/engine/sampling/allocations.hpp"
 #include "tests/kernels/random_program.hpp"
@@ -60,73 +59,96 @@ TEST_P(cpu_device_threads, random_programs_give_the_interpreters_bits) {
   }
 }
 
-// to[g] = from[g] * 3 + from[g + 1 of all] + y, a row of 32 words for each group.
-kernels::program neighbours(std::uint32_t groups_x) {
+// to[g] = mixed(from[g] * 3 + from[g + 1 of all] + y), a row of 32 words for each group; the last
+// group mixes for `turns`.
+kernels::program neighbours(std::uint32_t groups_x, int turns) {
   builder b("neighbours", 1);
   val all = b.argument_i32(2), group = b.group_x() + b.group_y() * b.u32(groups_x);
   val next = b.binary(kernels::opcode::iurem, group + b.i32(1), all);
   val here = b.load_lanes(memory_type::i32, b.offset(b.argument_ptr(0), group, 128));
   val there = b.load_lanes(memory_type::i32, b.offset(b.argument_ptr(0), next, 128));
-  b.store_lanes(memory_type::i32, b.offset(b.argument_ptr(1), group, 128),
-                here * b.i32(3) + there + b.group_y());
+  val mixed = b.loop(b.i32(0), b.i32(turns), 1, {here * b.i32(3) + there + b.group_y()},
+                     [&](val, const kernels::vals& c) {
+                       return kernels::vals{(c[0] ^ (c[0] << 13)) + kernels::lshr(c[0], 7)};
+                     })[0];
+  b.store_lanes(memory_type::i32, b.offset(b.argument_ptr(1), group, 128), mixed);
   return b.finish();
 }
 
 // Phases that each read what all groups of the phase before wrote.
 struct chain {
   std::uint32_t groups_x, groups_y;
-  std::vector<std::int32_t> first, second;
+  int turns;
+  std::vector<std::uint32_t> first, second;
   std::uint64_t rows() const { return std::uint64_t{groups_x} * groups_y; }
 
-  chain(std::uint32_t x, std::uint32_t y) : groups_x(x), groups_y(y), first(32 * x * y) {
-    for (std::size_t k = 0; k < first.size(); k++) first[k] = static_cast<std::int32_t>(k * k + 1);
+  chain(std::uint32_t x, std::uint32_t y, int mixing_turns)
+      : groups_x(x), groups_y(y), turns(mixing_turns), first(32 * x * y) {
+    for (std::size_t k = 0; k < first.size(); k++) first[k] = static_cast<std::uint32_t>(k * k + 1);
     second = first;
   }
   std::array<std::uint64_t, 3> arguments(std::size_t phase, std::uint64_t a,
                                          std::uint64_t b) const {
     return phase % 2 == 0 ? std::array{a, b, rows()} : std::array{b, a, rows()};
   }
-  void interpret(std::size_t phases) {
-    auto a = reinterpret_cast<std::uint64_t>(first.data());
-    auto b = reinterpret_cast<std::uint64_t>(second.data());
-    for (std::size_t k = 0; k < phases; k++)
-      kernels::interpret(neighbours(groups_x), arguments(k, a, b), groups_x, groups_y);
+  void compute(std::size_t phases) {
+    for (std::size_t phase = 0; phase < phases; phase++) {
+      const auto& from = phase % 2 == 0 ? first : second;
+      auto& to = phase % 2 == 0 ? second : first;
+      for (std::size_t g = 0; g < rows(); g++) {
+        std::array<std::uint32_t, 32> v;
+        for (std::size_t l = 0; l < 32; l++)
+          v[l] = from[32 * g + l] * 3 + from[(g + 1) % rows() * 32 + l] +
+                 static_cast<std::uint32_t>(g / groups_x);
+        for (int k = 0; k < turns; k++)
+          for (std::uint32_t& w : v) w = (w ^ (w << 13)) + (w >> 7);
+        std::copy(v.begin(), v.end(), to.begin() + static_cast<std::ptrdiff_t>(32 * g));
+      }
+    }
   }
 };
 
+// Runs the chain on the device and here, and compares.
+void expect_chain(device& d, chain c, std::size_t phases, std::size_t submits) {
+  auto a = hold(d, std::as_bytes(std::span(c.first)));
+  auto b = hold(d, std::as_bytes(std::span(c.second)));
+  std::vector<dispatch> recorded(phases);
+  for (std::size_t k = 0; k < phases; k++) {
+    recorded[k].kernel = d.compile(neighbours(c.groups_x, c.turns)).value();
+    recorded[k].groups_x = c.groups_x;
+    recorded[k].groups_y = c.groups_y;
+    auto arguments = c.arguments(k, a->address(), b->address());
+    std::copy(arguments.begin(), arguments.end(), recorded[k].arguments.begin());
+  }
+  auto list = d.record(recorded).value();
+  std::uint64_t before = d.launches();
+  for (std::size_t k = 0; k < submits; k++) ASSERT_TRUE(d.submit(*list).has_value());
+  ASSERT_TRUE(d.wait().has_value());
+  EXPECT_EQ(d.launches() - before, phases * submits);
+  c.compute(phases * submits);
+  std::vector<std::uint32_t> got(c.first.size());
+  ASSERT_TRUE(d.read(*a, 0, std::as_writable_bytes(std::span(got))).has_value());
+  EXPECT_EQ(got, c.first) << c.groups_x << " by " << c.groups_y;
+}
+
 TEST_P(cpu_device_threads, a_phase_sees_all_of_the_one_before) {
   std::unique_ptr<device> d = make_device(GetParam());
-  for (auto [x, y] : {std::pair{1u, 1u}, {2u, 1u}, {5u, 3u}, {64u, 1u}, {1u, 7u}}) {
-    chain c(x, y);
-    auto a = hold(*d, std::as_bytes(std::span(c.first)));
-    auto b = hold(*d, std::as_bytes(std::span(c.second)));
-    constexpr std::size_t phases = 10, submits = 100;  // more lists than the queue holds
-    std::vector<dispatch> recorded(phases);
-    for (std::size_t k = 0; k < phases; k++) {
-      recorded[k].kernel = d->compile(neighbours(x)).value();
-      recorded[k].groups_x = x;
-      recorded[k].groups_y = y;
-      auto arguments = c.arguments(k, a->address(), b->address());
-      std::copy(arguments.begin(), arguments.end(), recorded[k].arguments.begin());
-    }
-    auto list = d->record(recorded).value();
-    std::uint64_t before = d->launches();
-    for (std::size_t k = 0; k < submits; k++) ASSERT_TRUE(d->submit(*list).has_value());
-    ASSERT_TRUE(d->wait().has_value());
-    EXPECT_EQ(d->launches() - before, phases * submits);
-    c.interpret(phases * submits);
-    std::vector<std::int32_t> got(c.first.size());
-    ASSERT_TRUE(d->read(*a, 0, std::as_writable_bytes(std::span(got))).has_value());
-    EXPECT_EQ(got, c.first) << x << " by " << y;
-  }
+  for (auto [x, y] : {std::pair{1u, 1u}, {2u, 1u}, {5u, 3u}}) expect_chain(*d, {x, y, 1}, 10, 2);
+  expect_chain(*d, {64, 1, 1}, 2, 10);
+  expect_chain(*d, {5, 1, 100000}, 20, 1);  // slow enough that a worker is late
+}
+
+TEST_P(cpu_device_threads, more_lists_than_the_queue_holds_run_in_order) {
+  std::unique_ptr<device> d = make_device(GetParam());
+  expect_chain(*d, {3, 1, 1}, 2, 200);
 }
 
 TEST_P(cpu_device_threads, submit_and_wait_allocate_nothing) {
   std::unique_ptr<device> d = make_device(GetParam());
-  chain c(8, 1);
+  chain c(8, 1, 1);
   auto a = hold(*d, std::as_bytes(std::span(c.first)));
   dispatch phase;
-  phase.kernel = d->compile(neighbours(8)).value();
+  phase.kernel = d->compile(neighbours(8, 1)).value();
   phase.groups_x = 8;
   phase.arguments = {a->address(), a->address(), 8};
   auto list = d->record(std::vector(9, phase)).value();
@@ -141,7 +163,7 @@ TEST_P(cpu_device_threads, submit_and_wait_allocate_nothing) {
 TEST(cpu_device, an_empty_list_and_an_empty_grid_end) {
   std::unique_ptr<device> d = make_device(2);
   dispatch nothing;
-  nothing.kernel = d->compile(neighbours(1)).value();
+  nothing.kernel = d->compile(neighbours(1, 1)).value();
   nothing.groups_x = 0;
   auto empty = d->record({}).value();
   auto grid = d->record(std::span(&nothing, 1)).value();

@@ -47,7 +47,7 @@ std::vector<std::byte> compiled_output(const random_case& c) {
 class random_programs : public testing::TestWithParam<int> {};
 
 TEST_P(random_programs, give_the_interpreters_bits) {
-  for (std::uint64_t seed = 0; seed < 40; seed++) {
+  for (std::uint64_t seed = 0; seed < 20; seed++) {
     std::uint64_t all = static_cast<std::uint64_t>(GetParam()) * 1000 + seed;
     random_options options;
     options.instructions = 20 + static_cast<int>(all * 7 % 60);

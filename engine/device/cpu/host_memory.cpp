@@ -38,8 +38,13 @@ std::size_t round_up(std::size_t bytes, std::size_t unit) {
 }
 
 tl::unexpected<error> refused(std::size_t bytes) {
-  return fail(error_code::no_room,
-              "the system refuses " + std::to_string(bytes) + " bytes of memory", "cpu");
+  std::uint64_t total = host_memory_bytes(), used = host_memory_used_bytes();
+  std::uint64_t available = total > used ? total - used : 0;
+  return fail_short(error_code::no_room, bytes, available,
+                    "the system refuses " + std::to_string(bytes) +
+                        " bytes of memory: " + std::to_string(available) + " of " +
+                        std::to_string(total) + " are available",
+                    "cpu");
 }
 
 // More than needed is mapped, then the ends that do not fit the alignment are given back.
