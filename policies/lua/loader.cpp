@@ -237,7 +237,7 @@ void load_rules(const std::string& name, std::string_view text, std::vector<rule
     if (!has_errors(faults, before)) rules.push_back(std::move(r));
   };
   const scene nothing;
-  sandbox box;
+  sandbox box({}, thread_time);
   auto done = box.enter([&](lua_State* L) {
     define_words(L, on_policy);
     define_objects(L, nothing);
