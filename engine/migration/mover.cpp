@@ -279,6 +279,12 @@ result<void> mover::build_plan(move_job& job) {
     result<void> ok = (*plan)->prepare(size);
     if (!ok) return ok;
   }
+  const std::vector<std::uint32_t> in_use = loop_.call([&] { return loop_.devices_in_use(); });
+  for (std::uint32_t d : (*plan)->devices()) {
+    if (std::find(in_use.begin(), in_use.end(), d) != in_use.end()) continue;
+    result<void> ok = (*plan)->warm(d);
+    if (!ok) return ok;
+  }
   job.plan = std::move(*plan);
   return {};
 }

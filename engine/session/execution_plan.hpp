@@ -58,6 +58,9 @@ class execution_plan {
 
   // Records what a step of this size needs, if it is new.
   result<void> prepare(step_size size);
+  // Runs the lists of a device once without any rows, so that the first step on it finds everything
+  // in place. Only for a device that no running plan uses.
+  result<void> warm(std::uint32_t device);
   // Runs a step whose inputs are written; the logits of its selected rows lie on logits_room()
   // after.
   result<void> run(step_size size, std::span<const step_row_span> rows);

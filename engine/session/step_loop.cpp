@@ -214,7 +214,7 @@ void step_loop::give_token(session& s, std::span<const float> logits, std::uint6
     r.observer->on_token({*drawn, {}, hash});
     return finish(s, stop_reason::end_of_text);
   }
-  const bool full = s.tokens.size() + 1 >= s.tokens.capacity();
+  const bool full = s.tokens.size() >= shape_.context_tokens;  // the new token has no place
   const bool last = r.summary.generated_tokens >= r.request.max_tokens || full;
   s.tokens.push_back(*drawn);
   r.observer->on_token({*drawn, r.stops.push(r.text.push(words_.bytes(*drawn))), hash});
@@ -243,7 +243,11 @@ void step_loop::finish(session& s, stop_reason reason, std::optional<error> fail
   const reply_summary summary = r.summary;
   s.last_used = now;
   s.answering.reset();
-  if (!s.keep || reason == stop_reason::failed) close_now(s);
+  if (!s.keep || reason == stop_reason::failed) {
+    close_now(s);
+  } else {  // pages that were reserved for a longer reply return
+    for (auto& pages : s.pages) pages.resize(std::min(pages.size(), pages_for(s.computed)));
+  }
   observer->on_end(summary);
 }
 

@@ -56,7 +56,9 @@ class step_loop {
     std::uint64_t revision = 0;
   };
   result<commit_report> commit(move_job& job);
-  step_size last_size() const { return last_size_; }
+  std::vector<std::uint32_t> devices_in_use() const {
+    return {plan_->devices().begin(), plan_->devices().end()};
+  }
 
   std::uint64_t revision() const { return revision_.load(); }
 
@@ -91,6 +93,7 @@ class step_loop {
   void replan(residency where);
   void add_pages(move_job& job, const session& s) const;
   result<std::uint64_t> copy_last_pages(move_job& job);
+  kv_page_ptr* page_in_use(const page_move& m);
   void swap_pages(move_job& job);
   result<void> write_all_tables();
   std::span<const float> logits_of(std::uint32_t row);

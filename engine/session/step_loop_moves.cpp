@@ -97,13 +97,19 @@ bool step_loop::survey(move_job& job) {
                      [](const page_move& m) { return m.to != nullptr && (m.copied || !m.full); });
 }
 
+// Where the page of a move is held; null when its session has ended or let go of it meanwhile.
+kv_page_ptr* step_loop::page_in_use(const page_move& m) {
+  session* s = find(m.session);
+  if (s == nullptr || m.page >= s->pages[m.layer].size()) return nullptr;
+  kv_page_ptr& held = s->pages[m.layer][m.page];
+  return held == m.from ? &held : nullptr;
+}
+
 // Copies what could not be copied ahead: the pages that are being written. Returns the bytes.
 result<std::uint64_t> step_loop::copy_last_pages(move_job& job) {
   std::uint64_t bytes = 0;
   for (page_move& m : job.pages) {
-    const session* s = find(m.session);
-    if (m.copied || s == nullptr || s->pages[m.layer][m.page] != m.from || s->page_is_empty(m.page))
-      continue;
+    if (m.copied || page_in_use(m) == nullptr || find(m.session)->page_is_empty(m.page)) continue;
     const std::size_t page_bytes = rooms_[m.target]->pages.page_bytes();
     result<void> ok =
         copy_between(*rooms_[m.from->device()]->on, m.from->memory(), m.from->offset(),
@@ -118,9 +124,9 @@ result<std::uint64_t> step_loop::copy_last_pages(move_job& job) {
 // Swaps the job's pages with those in use; called again, it swaps them back.
 void step_loop::swap_pages(move_job& job) {
   for (page_move& m : job.pages) {
-    session* s = find(m.session);
-    if (s == nullptr || s->pages[m.layer][m.page] != m.from) continue;  // it ended meanwhile
-    s->pages[m.layer][m.page] = m.to;
+    kv_page_ptr* held = page_in_use(m);
+    if (held == nullptr) continue;
+    *held = m.to;
     m.from.swap(m.to);
   }
 }

@@ -73,8 +73,8 @@ class workspace {
 
   struct areas {
     workspace_area inputs, page_tables, rope;
-    workspace_area hidden;        // f32 [rows][hidden]
-    workspace_area selected;      // the rows whose logits are wanted
+    workspace_area hidden;                         // f32 [rows][hidden]
+    workspace_area selected;                       // the rows whose logits are wanted
     workspace_area q8_by_32, q8_by_256, f16, f32;  // activations for the next matrices
     workspace_area qkv, q, partials, attended, gate_up, logits;
     std::uint64_t total = 0;
