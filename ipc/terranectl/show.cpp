@@ -44,7 +44,7 @@ void print_status(const context& with, const status_reply& status) {
   line(with, "placement",
        "revision " + std::to_string(status.revision) + ", " +
            count(status.devices, "device", "devices") + ", " +
-           count(status.moves, "move", "moves") + " made");
+           count(status.moves, "move", "moves") + " under way");
   line(with, "sessions",
        std::to_string(status.sessions) + ", of these generating " +
            std::to_string(status.generating) + ", " + decimal(status.decode_tok_s, 1) +
