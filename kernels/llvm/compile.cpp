@@ -83,14 +83,15 @@ result<std::string> assembly(const program& p, const std::string& triple, const 
   return std::string(text->begin(), text->end());
 }
 
-std::string host_identity() {
-  code_target t = host_target();
+std::string host_identity(const std::string& processor) {
+  code_target t = host_target(processor);
   std::string features = llvm::utohexstr(llvm::xxh3_64bits(llvm::StringRef(t.features)), true);
   return "LLVM " LLVM_VERSION_STRING ", " + t.triple + ", " + t.tune_cpu + ", features " + features;
 }
 
-result<std::vector<std::byte>> host_object(const program& p, const std::string& symbol) {
-  auto code = generate(p, symbol, host_target(), llvm::CodeGenFileType::ObjectFile);
+result<std::vector<std::byte>> host_object(const program& p, const std::string& symbol,
+                                           const std::string& processor) {
+  auto code = generate(p, symbol, host_target(processor), llvm::CodeGenFileType::ObjectFile);
   if (!code) return tl::unexpected(code.error());
   auto bytes = std::as_bytes(std::span(code->data(), code->size()));
   return std::vector<std::byte>(bytes.begin(), bytes.end());

@@ -19,8 +19,9 @@ result<std::string> assembly(const program& p, const std::string& triple, const 
                              const std::string& features);
 
 // For this host: its identity for code caches, and a relocatable object that defines `symbol` as
-// cpu_lowering.hpp says.
-std::string host_identity();
-result<std::vector<std::byte>> host_object(const program& p, const std::string& symbol);
+// cpu_lowering.hpp says. A `processor` that is not empty is taken instead of the host's own.
+std::string host_identity(const std::string& processor = {});
+result<std::vector<std::byte>> host_object(const program& p, const std::string& symbol,
+                                           const std::string& processor = {});
 
 }  // namespace terrane::kernels

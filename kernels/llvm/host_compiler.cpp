@@ -22,8 +22,11 @@ tl::unexpected<error> fault(const std::string& what, llvm::Error e) {
 
 class host_compiler::state {
  public:
-  state(std::unique_ptr<llvm::orc::LLJIT> jit, const code_cache* cache)
-      : jit_(std::move(jit)), cache_(cache), identity_(host_identity()) {}
+  state(std::unique_ptr<llvm::orc::LLJIT> jit, const code_cache* cache, std::string processor)
+      : jit_(std::move(jit)),
+        cache_(cache),
+        processor_(std::move(processor)),
+        identity_(host_identity(processor_)) {}
 
   result<group_function> compile(const program& p);
   const std::string& identity() const { return identity_; }
@@ -35,6 +38,7 @@ class host_compiler::state {
 
   std::unique_ptr<llvm::orc::LLJIT> jit_;
   const code_cache* cache_;
+  std::string processor_;
   std::string identity_;
   std::mutex mutex_;                             // of what follows
   std::map<std::string, group_function> known_;  // by the program's text
@@ -62,7 +66,7 @@ result<std::vector<std::byte>> host_compiler::state::object(const program& p,
   code_key key{identity_, llvm_lowering_version, fingerprint(p)};
   if (cache_ != nullptr)
     if (auto found = cache_->get(key)) return std::move(*found);
-  auto made = host_object(p, symbol);
+  auto made = host_object(p, symbol, processor_);
   if (made && cache_ != nullptr) cache_->put(key, *made);
   return made;
 }
@@ -84,14 +88,15 @@ result<group_function> host_compiler::state::link(const std::vector<std::byte>& 
   return address->toPtr<group_function>();
 }
 
-result<std::unique_ptr<host_compiler>> host_compiler::make(const code_cache* cache) {
+result<std::unique_ptr<host_compiler>> host_compiler::make(const code_cache* cache,
+                                                           const std::string& processor) {
   // Registers LLVM's targets and tells early whether there is one for this host.
-  if (auto machine = make_target_machine(host_target()); !machine)
+  if (auto machine = make_target_machine(host_target(processor)); !machine)
     return tl::unexpected(machine.error());
   auto jit = llvm::orc::LLJITBuilder().create();
   if (!jit) return fault("LLVM cannot run code on this host", jit.takeError());
   return std::unique_ptr<host_compiler>(
-      new host_compiler(std::make_unique<state>(std::move(*jit), cache)));
+      new host_compiler(std::make_unique<state>(std::move(*jit), cache, processor)));
 }
 
 host_compiler::host_compiler(std::unique_ptr<state> s) : state_(std::move(s)) {}

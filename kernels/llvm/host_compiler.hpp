@@ -21,8 +21,11 @@ using group_function = void (*)(const std::uint64_t* arguments, std::uint32_t x_
 
 class host_compiler {
  public:
-  // `cache` may be null; it must outlive the compiler.
-  static result<std::unique_ptr<host_compiler>> make(const code_cache* cache);
+  // `cache` may be null; it must outlive the compiler. `processor`: if not empty, LLVM's name of
+  // the processor whose instructions are used instead of the host's own ("x86-64-v3"); the host
+  // must have them.
+  static result<std::unique_ptr<host_compiler>> make(const code_cache* cache,
+                                                     const std::string& processor = {});
   ~host_compiler();
   host_compiler(const host_compiler&) = delete;
   host_compiler& operator=(const host_compiler&) = delete;

@@ -30,9 +30,13 @@ void initialise_targets() {
 
 }  // namespace
 
-code_target host_target() {
+code_target host_target(const std::string& processor) {
   code_target t;
   t.triple = llvm::sys::getProcessTriple();
+  if (!processor.empty()) {
+    t.cpu = t.tune_cpu = processor;
+    return t;
+  }
   t.tune_cpu = llvm::sys::getHostCPUName().str();
   t.cpu = llvm::StringRef(t.triple).starts_with("x86_64") ? "x86-64" : "generic";
   llvm::StringMap<bool> features = llvm::sys::getHostCPUFeatures();

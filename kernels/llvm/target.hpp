@@ -19,8 +19,9 @@ struct code_target {
   std::string features;  // "+avx2,-avx512f,..." on top of cpu's
 };
 
-// The processor that this runs on.
-code_target host_target();
+// The processor that this runs on; or, if `processor` is not empty, one of LLVM's names for a
+// lesser one of the same architecture ("x86-64-v3").
+code_target host_target(const std::string& processor = {});
 
 // Fails with unsupported when LLVM was built without the triple's architecture.
 result<std::unique_ptr<llvm::TargetMachine>> make_target_machine(const code_target& target);

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <map>
 
 #include <gtest/gtest.h>
 
@@ -15,16 +16,19 @@
 namespace terrane::kernels {
 namespace {
 
-host_compiler& compiler() {
-  static std::unique_ptr<host_compiler> made = std::move(host_compiler::make(nullptr)).value();
-  return *made;
+// The compiler that run() uses: for the host's own processor, or for a lesser one.
+host_compiler& compiler(const std::string& processor = {}) {
+  static std::map<std::string, std::unique_ptr<host_compiler>> made;
+  std::unique_ptr<host_compiler>& c = made[processor];
+  if (c == nullptr) c = host_compiler::make(nullptr, processor).value();
+  return *c;
 }
 
 std::uint64_t address(const void* p) { return reinterpret_cast<std::uint64_t>(p); }
 
 void run(const program& p, std::span<const std::uint64_t> arguments, std::uint32_t groups_x,
-         std::uint32_t groups_y) {
-  result<group_function> f = compiler().compile(p);
+         std::uint32_t groups_y, const std::string& processor = {}) {
+  result<group_function> f = compiler(processor).compile(p);
   ASSERT_TRUE(f.has_value()) << to_string(f.error());
   alignas(64) static thread_local std::array<std::byte, 65536> shared;
   ASSERT_LE(p.shared_words * 4, shared.size());
@@ -36,29 +40,56 @@ void run(const program& p, std::span<const std::uint64_t> arguments, std::uint32
   }
 }
 
-std::vector<std::byte> compiled_output(const random_case& c) {
+std::vector<std::byte> compiled_output(const random_case& c, const std::string& processor = {}) {
   std::vector<std::byte> output(c.output_bytes, output_fill);
   std::uint64_t table = address(c.input.data());
   run(c.code, c.arguments(address(c.input.data()), address(output.data()), address(&table)),
-      c.groups_x, c.groups_y);
+      c.groups_x, c.groups_y, processor);
   return output;
+}
+
+void expect_interpreters_bits(std::uint64_t seed, const std::string& processor = {}) {
+  random_options options;
+  options.instructions = 20 + static_cast<int>(seed * 7 % 60);
+  random_case c = make_random_case(seed, options);
+  std::vector<std::byte> expected = interpreted_output(c), got = compiled_output(c, processor);
+  auto [e, g] = std::mismatch(expected.begin(), expected.end(), got.begin());
+  ASSERT_EQ(e, expected.end()) << "seed " << seed << ", byte " << (e - expected.begin()) << " "
+                               << processor << "\n"
+                               << to_text(c.code);
 }
 
 class random_programs : public testing::TestWithParam<int> {};
 
 TEST_P(random_programs, give_the_interpreters_bits) {
-  for (std::uint64_t seed = 0; seed < 20; seed++) {
-    std::uint64_t all = static_cast<std::uint64_t>(GetParam()) * 1000 + seed;
-    random_options options;
-    options.instructions = 20 + static_cast<int>(all * 7 % 60);
-    random_case c = make_random_case(all, options);
-    std::vector<std::byte> expected = interpreted_output(c), got = compiled_output(c);
-    auto [e, g] = std::mismatch(expected.begin(), expected.end(), got.begin());
-    ASSERT_EQ(e, expected.end()) << "seed " << all << ", byte " << (e - expected.begin()) << "\n"
-                                 << to_text(c.code);
-  }
+  for (std::uint64_t k = 0; k < 20; k++)
+    expect_interpreters_bits(static_cast<std::uint64_t>(GetParam()) * 1000 + k);
 }
 INSTANTIATE_TEST_SUITE_P(seeds, random_programs, testing::Range(0, 8));
+
+// ---- the instructions of lesser processors, where this one has them
+
+#if defined(__x86_64__)
+bool host_is_at_least(const std::string& processor) {
+  if (processor == "x86-64-v2") return __builtin_cpu_supports("x86-64-v2");
+  if (processor == "x86-64-v3") return __builtin_cpu_supports("x86-64-v3");
+  if (processor == "x86-64-v4") return __builtin_cpu_supports("x86-64-v4");
+  if (processor == "alderlake")
+    return __builtin_cpu_supports("x86-64-v3") && __builtin_cpu_supports("avxvnni") &&
+           __builtin_cpu_supports("vaes");
+  return true;
+}
+
+class lesser_processors : public testing::TestWithParam<const char*> {};
+
+TEST_P(lesser_processors, give_the_interpreters_bits) {
+  if (!host_is_at_least(GetParam())) GTEST_SKIP() << "this host has fewer instructions";
+  for (std::uint64_t seed = 90000; seed < 90006; seed++) expect_interpreters_bits(seed, GetParam());
+}
+INSTANTIATE_TEST_SUITE_P(x86, lesser_processors,
+                         testing::Values("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4",
+                                         "alderlake"));
+#endif
 
 // ---- each operation alone, on all pairs of edge values
 
@@ -89,6 +120,14 @@ program pairwise(const std::function<val(builder&, val, val)>& f) {
   return b.finish();
 }
 
+// Without vector conversions of f16, products of bytes or fused additions: by integers and
+// products.
+#if defined(__x86_64__)
+constexpr const char* least_processor = "x86-64";
+#else
+constexpr const char* least_processor = "generic";
+#endif
+
 bool is_nan(std::uint32_t w) { return (w & 0x7fffffffu) > 0x7f800000u; }
 
 // `any_nan`: two NaN of whatever bits are equal (those that arithmetic makes).
@@ -107,10 +146,13 @@ void expect_equal_on_pairs(const char* name, const program& p, bool any_nan) {
   auto groups = static_cast<std::uint32_t>(x.size() / 32);
   interpret(p, arguments, groups, 1);
   arguments[2] = address(got.data());
-  run(p, arguments, groups, 1);
-  for (std::size_t k = 0; k < x.size(); k++) {
-    if (any_nan && is_nan(expected[k]) && is_nan(got[k])) continue;
-    ASSERT_EQ(expected[k], got[k]) << name << " of " << std::hex << x[k] << " and " << y[k];
+  for (const char* processor : {"", least_processor}) {
+    run(p, arguments, groups, 1, processor);
+    for (std::size_t k = 0; k < x.size(); k++) {
+      if (any_nan && is_nan(expected[k]) && is_nan(got[k])) continue;
+      ASSERT_EQ(expected[k], got[k])
+          << name << " of " << std::hex << x[k] << " and " << y[k] << " " << processor;
+    }
   }
 }
 
@@ -172,8 +214,10 @@ TEST(llvm_operations, every_half_to_float_and_back) {
   std::array<std::uint64_t, 1> to_expected = {address(expected.data())},
                                to_got = {address(got.data())};
   interpret(p, to_expected, 2048, 1);
-  run(p, to_got, 2048, 1);
-  EXPECT_EQ(expected, got);
+  for (const char* processor : {"", least_processor}) {
+    run(p, to_got, 2048, 1, processor);
+    EXPECT_EQ(expected, got) << processor;
+  }
 }
 
 TEST(llvm_operations, floats_to_half_around_every_half) {
@@ -192,8 +236,10 @@ TEST(llvm_operations, floats_to_half_around_every_half) {
   auto groups = static_cast<std::uint32_t>(x.size() / 32);
   interpret(p, arguments, groups, 1);
   arguments[1] = address(got.data());
-  run(p, arguments, groups, 1);
-  EXPECT_EQ(expected, got);
+  for (const char* processor : {"", least_processor}) {
+    run(p, arguments, groups, 1, processor);
+    EXPECT_EQ(expected, got) << processor;
+  }
 }
 
 TEST(llvm_operations, dot4_in_every_width) {
