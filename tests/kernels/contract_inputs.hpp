@@ -19,9 +19,12 @@ inline std::uint32_t hash32(std::uint32_t x) {
   return x ^ x >> 16;
 }
 
-// Word k of item i in a stream.
+// Word k of item i in a stream; the seed of all items' word k.
+inline std::uint32_t word_seed(std::uint32_t stream, std::uint32_t k) {
+  return hash32(stream * 0x9e3779b9u + k * 0x85ebca6bu + 0x1234567u);
+}
 inline std::uint32_t random_word(std::uint32_t stream, std::uint32_t i, std::uint32_t k) {
-  return hash32(i ^ hash32(stream * 0x9e3779b9u + k * 0x85ebca6bu + 0x1234567u));
+  return hash32(i ^ word_seed(stream, k));
 }
 
 inline float with_exponent(std::uint32_t r, int low, int high) {
@@ -51,14 +54,14 @@ inline std::uint16_t half_scale(std::uint32_t r, bool sign) {
 // for whole bytes.
 inline std::vector<std::uint32_t> row_weights(std::uint32_t stream, std::uint32_t row,
                                               std::uint32_t k, std::uint32_t mask) {
-  std::vector<std::uint32_t> weights;
+  std::array<std::uint32_t, 8> seeds;
+  for (std::uint32_t w = 0; w < 8; w++) seeds[w] = word_seed(stream, w);
+  std::uint32_t bias = row % 2 == 1 && mask != 255 ? mask & ~(mask >> 2 & 0x3fu) : 0;
+  std::vector<std::uint32_t> weights(k);
   for (std::uint32_t w = 0; w < k / 4; w++) {
-    std::uint32_t r = random_word(stream, row * 32 + w / 8, w % 8);
-    for (int byte = 0; byte < 4; byte++) {
-      std::uint32_t v = r >> (8 * byte);
-      if (row % 2 == 1 && mask != 255) v |= mask & ~(mask >> 2 & 0x3fu);
-      weights.push_back(v & mask);
-    }
+    std::uint32_t r = hash32((row * 32 + w / 8) ^ seeds[w % 8]);
+    for (std::uint32_t byte = 0; byte < 4; byte++)
+      weights[4 * w + byte] = (r >> (8 * byte) | bias) & mask;
   }
   return weights;
 }

@@ -60,11 +60,13 @@ std::uint64_t linear_hash(const char* name, std::uint32_t rows, std::uint32_t k,
     if (std::string(f->name) == name) format = f;
   linear_spec spec{.k = k, .matrices = {{format, 1024, 0}}, .output_stride = 1024, .warps = warps};
   program p = linear(spec);
+  group_function code = host_code(p);
   token_row x(k, format->block_elements == 256 ? 256 : 32);
   std::vector<float> out(rows);
   aligned_buffer<std::byte> weights(packed_bytes(*format, 1024, k));
   for (std::uint32_t token = 0; token < rows / 1024; token++) {
     std::vector<std::byte> stored;
+    stored.reserve(weights.size());
     reference::block_writer writer(stored);
     for (std::uint32_t r = 0; r < 1024; r++) writer.row(name, token * 1024 + r, k);
     pack_rows(*format, k, stored, weights.span());
@@ -72,7 +74,7 @@ std::uint64_t linear_hash(const char* name, std::uint32_t rows, std::uint32_t k,
     std::vector<argument_slot> arguments = {x.q8.data(),        x.halves.data(), argument_slot(),
                                             &out[token * 1024], argument_slot(), weights.data(),
                                             argument_slot(),    argument_slot(), x.q8.data()};
-    run_program(test_target::host, p, arguments, linear_grid(spec, 1));
+    run_host_code(code, p, arguments, linear_grid(spec, 1));
   }
   return hash_of(out);
 }
@@ -128,9 +130,8 @@ std::uint64_t attention_hash(std::uint32_t rows, std::uint32_t size, bool togeth
   }
   aligned_buffer<float> partials(std::size_t{chunks} * steps * partial_row_bytes(shape) / 4);
   for (std::uint64_t* table : {here.data(), there.data()}) {
-    std::vector<argument_slot> part = {q.data(),    argument_slot(), position.data(),
-                                       slot.data(), count.data(),    table,
-                                       chunks,      partials.data(), steps};
+    std::vector<argument_slot> part = {q.data(), position.data(), slot.data(),     count.data(),
+                                       table,    chunks,          partials.data(), steps};
     run_program(test_target::host, attention_partial(shape), part,
                 attention_partial_grid(shape, steps, chunks));
   }

@@ -67,15 +67,26 @@ inline group_function host_code(const program& p) {
   return *code;
 }
 
-// Runs the workgroups one row of the grid after another. Slots that are not given are 0.
+inline std::vector<std::uint64_t> argument_bits(std::span<const argument_slot> slots) {
+  std::vector<std::uint64_t> arguments(max_arguments);  // slots that are not given are 0
+  for (std::size_t k = 0; k < slots.size(); k++) arguments[k] = slots[k].bits;
+  return arguments;
+}
+
+// Runs the host's code of a program, the workgroups one row of the grid after another.
+inline void run_host_code(group_function code, const program& p,
+                          std::span<const argument_slot> slots, grid g) {
+  aligned_buffer<std::uint32_t> shared(p.shared_words + 1, 0xffffffffu);
+  std::vector<std::uint64_t> arguments = argument_bits(slots);
+  for (std::uint32_t y = 0; y < g.y; y++) code(arguments.data(), 0, g.x, y, shared.data());
+}
+
 inline void run_program(test_target target, const program& p, std::span<const argument_slot> slots,
                         grid g) {
-  std::vector<std::uint64_t> arguments(max_arguments);
-  for (std::size_t k = 0; k < slots.size(); k++) arguments[k] = slots[k].bits;
-  if (target == test_target::interpreter) return interpret(p, arguments, g.x, g.y);
-  group_function code = host_code(p);
-  aligned_buffer<std::uint32_t> shared(p.shared_words + 1, 0xffffffffu);
-  for (std::uint32_t y = 0; y < g.y; y++) code(arguments.data(), 0, g.x, y, shared.data());
+  if (target == test_target::interpreter)
+    interpret(p, argument_bits(slots), g.x, g.y);
+  else
+    run_host_code(host_code(p), p, slots, g);
 }
 
 }  // namespace terrane::kernels
