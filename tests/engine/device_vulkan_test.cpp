@@ -10,8 +10,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "engine/device/vulkan/vulkan_device.hpp"
 #include "kernels/interp/interpreter.hpp"
+#include "tests/engine/vulkan_test_device.hpp"
 #include "tests/kernels/sample_programs.hpp"
 
 namespace terrane::engine {
@@ -19,59 +19,7 @@ namespace {
 
 namespace samples = kernels::samples;
 
-struct opened_device {
-  std::unique_ptr<device> gpu;
-  std::string why_not;
-};
-
-opened_device open_first(const vulkan_options& options = {}) {
-  auto found = list_vulkan_devices(options);
-  if (!found) return {nullptr, to_string(found.error())};
-  std::string reasons = "no Vulkan device is usable";
-  for (const vulkan_candidate& c : *found) {
-    if (!c.refused.empty()) {
-      reasons += "; " + c.info.description + ": " + c.refused;
-      continue;
-    }
-    auto opened = open_vulkan_device(c.info.name, options);
-    if (opened) return {std::move(*opened), ""};
-    reasons += "; " + to_string(opened.error());
-  }
-  return {nullptr, reasons};
-}
-
-class vulkan_device : public testing::Test {
- protected:
-  void SetUp() override {
-    if (shared().gpu == nullptr) GTEST_SKIP() << shared().why_not;
-  }
-  // One device for all tests: opening one takes a while on some machines.
-  static opened_device& shared() {
-    static opened_device d = open_first();
-    return d;
-  }
-  static device& gpu() { return *shared().gpu; }
-
-  static std::unique_ptr<device_memory> allocate(std::size_t bytes) {
-    auto made = gpu().allocate(bytes, memory_use::scratch);
-    EXPECT_TRUE(made.has_value()) << to_string(made.error());
-    return made ? std::move(*made) : nullptr;
-  }
-  static void run(const kernels::program& p, std::span<const std::uint64_t> arguments,
-                  std::uint32_t groups_x = 1, std::uint32_t groups_y = 1) {
-    auto kernel = gpu().compile(p);
-    ASSERT_TRUE(kernel.has_value()) << to_string(kernel.error());
-    dispatch d;
-    d.kernel = *kernel;
-    d.groups_x = groups_x;
-    d.groups_y = groups_y;
-    std::copy(arguments.begin(), arguments.end(), d.arguments.begin());
-    auto list = gpu().record(std::span(&d, 1));
-    ASSERT_TRUE(list.has_value()) << to_string(list.error());
-    ASSERT_TRUE(gpu().submit(**list).has_value());
-    ASSERT_TRUE(gpu().wait().has_value());
-  }
-};
+class vulkan_device : public vulkan_test {};
 
 using words = std::vector<std::uint32_t>;
 
