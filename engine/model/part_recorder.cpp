@@ -180,7 +180,7 @@ void part_recorder::attend_here(std::uint32_t layer) {
   const workspace::areas& at = workspace_.at();
   append("attention_partial", [&] { return kernels::attention_partial(shape); },
          kernels::attention_partial_grid(shape, size_.rows, size_.chunks),
-         {workspace_.address(at.q), 0, workspace_.positions(), workspace_.slots(),
+         {workspace_.address(at.q), workspace_.positions(), workspace_.slots(),
           workspace_.rows_word(), workspace_.page_table(layer), workspace_.shape().pages_per_slot(),
           workspace_.address(at.partials), workspace_.shape().rows});
 }

@@ -47,7 +47,7 @@ class partial_builder {
 
   program build() {
     row_ = b_.group_y();
-    b_.branch(lt(row_, b_.load(memory_type::i32, b_.argument_ptr(4))), [&] { live_row(); });
+    b_.branch(lt(row_, b_.load(memory_type::i32, b_.argument_ptr(3))), [&] { live_row(); });
     return b_.finish();
   }
 
@@ -55,13 +55,13 @@ class partial_builder {
   void live_row() {
     chunk_ = b_.binary(opcode::iudiv, b_.group_x(), b_.u32(shape_.kv_heads));
     kv_head_ = b_.binary(opcode::iurem, b_.group_x(), b_.u32(shape_.kv_heads));
-    val position = b_.load(memory_type::i32, b_.offset(b_.argument_ptr(2), row_, 4));
+    val position = b_.load(memory_type::i32, b_.offset(b_.argument_ptr(1), row_, 4));
     val start = chunk_ << 6, size = b_.u32(page_positions);
     first_ = smax(b_.i32(0), first_key(b_, shape_, position) - start);
     end_ = smin(size, (position - start) + b_.i32(1));
     b_.branch(lt(first_, end_), [&] {
-      val slot = b_.load(memory_type::i32, b_.offset(b_.argument_ptr(3), row_, 4));
-      page_entry entry(b_, b_.argument_ptr(5), slot, b_.argument_i32(6), chunk_);
+      val slot = b_.load(memory_type::i32, b_.offset(b_.argument_ptr(2), row_, 4));
+      page_entry entry(b_, b_.argument_ptr(4), slot, b_.argument_i32(5), chunk_);
       b_.branch(entry.present(), [&] { attend(entry.address()); });
     });
   }
@@ -148,7 +148,7 @@ class partial_builder {
       return next;
     });
     for (std::uint32_t h = 0; h < pass_; h++) {
-      val out = partial_row(b_, shape_, b_.argument_ptr(7), chunk_, row_, b_.argument_i32(8),
+      val out = partial_row(b_, shape_, b_.argument_ptr(6), chunk_, row_, b_.argument_i32(7),
                             head + b_.u32(h));
       for (std::uint32_t d = 0; d < vectors_; d++)
         b_.store_lanes(memory_type::f32, b_.offset(out, 4 * warp_lanes * d),

@@ -120,8 +120,8 @@ program rope_kv(const rope_kv_spec& spec);
 grid rope_kv_grid(const rope_kv_spec& spec, std::uint32_t rows);
 
 // One chunk (= page) of attention for each row and head, where the page is here.
-//   0 q  2 position  3 slot  4 rows  5 page table  6 pages_per_slot (i32 value)
-//   7 partials  8 row_capacity (i32 value)
+//   0 q  1 position  2 slot  3 rows  4 page table  5 pages_per_slot (i32 value)
+//   6 partials  7 row_capacity (i32 value)
 program attention_partial(const attention_shape& shape);
 grid attention_partial_grid(const attention_shape& shape, std::uint32_t rows, std::uint32_t chunks);
 

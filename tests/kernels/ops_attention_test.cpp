@@ -145,9 +145,8 @@ std::vector<floats> run_step(test_target target, const std::vector<session>& ses
     run_program(target, rope_kv(spec), write, rope_kv_grid(spec, launched));
   }
   for (std::uint64_t* table : tables) {
-    std::vector<argument_slot> part = {q.data(),       argument_slot(), position.data(),
-                                       slot.data(),    count.data(),    table,
-                                       pages_per_slot, partials.data(), capacity};
+    std::vector<argument_slot> part = {q.data(), position.data(), slot.data(),     count.data(),
+                                       table,    pages_per_slot,  partials.data(), capacity};
     run_program(target, attention_partial(shape), part,
                 attention_partial_grid(shape, launched, chunks));
   }
