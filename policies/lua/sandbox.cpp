@@ -85,10 +85,6 @@ tl::unexpected<script_error> syntax_error(std::string message, std::string file,
 
 }  // namespace
 
-std::chrono::nanoseconds steady_time() {
-  return std::chrono::steady_clock::now().time_since_epoch();
-}
-
 std::chrono::nanoseconds thread_time() {
   timespec t{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
@@ -136,7 +132,7 @@ tl::expected<script, script_error> script::compile(std::string_view source, std:
     return syntax_error(std::move(text.error().message), std::move(file), text.error().line,
                         text.error().column);
   }
-  evaluation compiling(limits, steady_time);
+  evaluation compiling(limits, thread_time);
   const state_owner state(compiling.new_state(), lua_close);
   if (!state) return syntax_error("no memory to compile the script", std::move(file));
   const neutral_environment guard;
@@ -202,15 +198,16 @@ tl::expected<void, script_error> sandbox::impl::protect(lua_CFunction function, 
     return tl::unexpected(script_error{script_fault::memory, "no memory for a Lua state", {}});
   }
   if (running.stopped()) return tl::unexpected(running.stop_error());
-  lua_State* const L = state.get();
+  lua_State* const vm = state.get();
   const neutral_environment guard;
   running.start();
-  lua_settop(L, 0);
-  lua_pushcfunction(L, describe_error);  // nothing here allocates: it is not protected yet
-  lua_pushcfunction(L, function);
-  lua_pushlightuserdata(L, argument);
-  const int status = lua_pcall(L, 1, 0, 1);
-  lua_settop(L, 0);
+  lua_settop(vm, 0);
+  // Nothing here allocates: it is not protected yet.
+  lua_pushcfunction(vm, describe_error);
+  lua_pushcfunction(vm, function);
+  lua_pushlightuserdata(vm, argument);
+  const int status = lua_pcall(vm, 1, 0, 1);
+  lua_settop(vm, 0);
   if (status != LUA_OK) return tl::unexpected(error_of(status));
   return {};
 }

@@ -33,22 +33,22 @@ evaluation& evaluation::of(lua_State* L) {
 }
 
 lua_State* evaluation::new_state() {
-  lua_State* const L = lua_newstate(capped_allocator::allocate, &memory_);
-  if (!L) return nullptr;
-  *static_cast<evaluation**>(lua_getextraspace(L)) = this;
+  lua_State* const made = lua_newstate(capped_allocator::allocate, &memory_);
+  if (!made) return nullptr;
+  *static_cast<evaluation**>(lua_getextraspace(made)) = this;
   // A state lives for one decision, so garbage is kept: memory then ends at the same instruction
   // in every process, and no collection can be provoked.
-  lua_gc(L, LUA_GCSTOP);
+  lua_gc(made, LUA_GCSTOP);
   memory_.begin_stack();
-  const bool has_stack = lua_checkstack(L, static_cast<int>(limits_.stack_values)) != 0;
+  const bool has_stack = lua_checkstack(made, static_cast<int>(limits_.stack_values)) != 0;
   memory_.end_stack();
   if (!has_stack) {
-    lua_close(L);
+    lua_close(made);
     return nullptr;
   }
-  memory_.on_refusal = [this, L] { stop(L, script_fault::memory); };
-  lua_sethook(L, on_count, LUA_MASKCOUNT, instructions_per_look);
-  return L;
+  memory_.on_refusal = [this, made] { stop(made, script_fault::memory); };
+  lua_sethook(made, on_count, LUA_MASKCOUNT, instructions_per_look);
+  return made;
 }
 
 void evaluation::start() {

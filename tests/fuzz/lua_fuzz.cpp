@@ -67,7 +67,7 @@ ending run(const script& chunk) {
   sandbox_limits limits;
   limits.instructions = 50'000;
   limits.deadline = std::chrono::milliseconds(400);
-  sandbox box(limits, thread_time);
+  sandbox box(limits);
   require(box.enter(bind).has_value(), "the binding failed");
   const auto begin = thread_time();
   const auto done = box.run(chunk);

@@ -59,7 +59,7 @@ outcome run_once(const std::string& source) {
     return out;
   }
   {
-    sandbox box({}, thread_time);
+    sandbox box;
     if (const auto done = box.run(*compiled); !done) out.error = done.error();
     out.peak_bytes = box.peak_memory_bytes();
     out.printed = box.printed();
