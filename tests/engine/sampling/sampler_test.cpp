@@ -279,7 +279,7 @@ TEST(sampler, the_penalty_divides_positive_and_multiplies_negative_logits) {
   EXPECT_EQ(choose(s, {4.0F, 3.0F, 1.0F}, 0, {}), 0U);
   EXPECT_EQ(choose(s, {4.0F, 3.0F, 1.0F}, 1, {0}), 1U);        // 2 3 1
   EXPECT_EQ(choose(s, {4.0F, 3.0F, 1.0F}, 2, {0, 1}), 0U);     // 2 1.5 1
-  EXPECT_EQ(choose(s, {4.0F, 3.0F, 1.0F}, 2, {0, 0, 0}), 1U);  // once, however often
+  EXPECT_EQ(choose(s, {4.0F, 1.5F, 1.0F}, 2, {0, 0, 0}), 0U);  // 2 1.5 1: once, however often
   EXPECT_EQ(choose(s, {-1.0F, -1.5F, -9.0F}, 2, {0}), 1U);     // -2 -1.5 -9
   EXPECT_EQ(choose(s, {4.0F, 3.0F, 1.0F}, 0, {}), 0U);         // nothing is kept
 }
