@@ -20,8 +20,9 @@ say "1. Packages"
 vulkan_works() { [ -x "$build/bin/terraned" ] && "$build/bin/terraned" --list-devices 2>/dev/null | grep '^vulkan:' | grep -qv refused; }
 
 say "2. Build (some minutes the first time)"
-cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release >"$build.configure.log" 2>&1 ||
-  { cat "$build.configure.log"; exit 1; }
+mkdir -p "$build"
+cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release >"$build/configure.log" 2>&1 ||
+  { cat "$build/configure.log"; exit 1; }
 cmake --build "$build" --target terraned terranectl
 vulkan_works || { echo "No Vulkan device: installing Mesa's software device"; .ci/dependencies.sh vulkan; }
 vulkan_works || { echo "quickstart.sh: still no usable Vulkan device; see: $build/bin/terraned --list-devices" >&2; exit 1; }

@@ -23,8 +23,9 @@ step "Checking the order of the rooms"
 python3 tests/architecture/check_includes.py "$root"
 
 step "Building in $build"
-cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DTERRANE_WERROR=ON >"$build.configure.log" 2>&1 ||
-  { cat "$build.configure.log"; exit 1; }
+mkdir -p "$build"
+cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DTERRANE_WERROR=ON >"$build/configure.log" 2>&1 ||
+  { cat "$build/configure.log"; exit 1; }
 cmake --build "$build"
 
 step "Python tools for the tests"
