@@ -73,17 +73,30 @@ boost::json::object quantiles(const std::vector<double>& v) {
           {"count", v.size()}};
 }
 
+// The usual gap while the model stayed where move `index` took it. Of that stay alone: a context
+// that grows makes later tokens slower, and that is no pause.
+double usual_gap_after(const token_gaps& g, const std::vector<one_move>& moves, std::size_t index) {
+  std::vector<double> stay;
+  for (std::size_t i = 0; i < g.ms.size(); i++) {
+    const bool before_next = index + 1 == moves.size() || g.end[i] < moves[index + 1].committed;
+    if (g.placement[i] >= 0 && g.end[i] > moves[index].committed && before_next)
+      stay.push_back(g.ms[i]);
+  }
+  return quantile(stay, 0.5);
+}
+
 boost::json::object direction(const token_gaps& g, const std::vector<one_move>& moves,
                               std::uint32_t to, double token_ms) {
   std::vector<double> pauses, stood_still, prepare;
   std::uint64_t bytes_before = 0, bytes_in_pause = 0;
-  for (const one_move& m : moves) {
+  for (std::size_t index = 0; index < moves.size(); index++) {
+    const one_move& m = moves[index];
     if (m.to != to) continue;
     // The gap that the commit fell into, less a gap as usual on the new placement.
     const auto gap = std::lower_bound(g.end.begin(), g.end.end(), m.committed);
     if (gap != g.end.end())
-      pauses.push_back(
-          std::max(0.0, g.ms[static_cast<std::size_t>(gap - g.end.begin())] - token_ms));
+      pauses.push_back(std::max(0.0, g.ms[static_cast<std::size_t>(gap - g.end.begin())] -
+                                         usual_gap_after(g, moves, index)));
     stood_still.push_back(m.status.pause_ms);
     prepare.push_back(m.status.prepare_ms);
     bytes_before = std::max(bytes_before, m.status.bytes_done);
