@@ -40,6 +40,45 @@ std::string event_text(decision_event e) {
   return {};
 }
 
+// Parts that go the same way for the same reason are told in one sentence from this many on.
+constexpr std::size_t told_together = 4;
+
+// How many moves from `first` on are alike but for the part.
+std::size_t alike(const std::vector<planned_move>& moves, std::size_t first) {
+  const planned_move& m = moves[first];
+  std::size_t n = 1;
+  while (first + n < moves.size() && m.kind == subject_kind::part) {
+    const planned_move& next = moves[first + n];
+    if (next.kind != m.kind || next.action != m.action || next.from != m.from || next.to != m.to ||
+        next.reason != m.reason) {
+      break;
+    }
+    n++;
+  }
+  return n;
+}
+
+std::string sentence_together(const std::vector<planned_move>& moves, std::size_t first,
+                              std::size_t count) {
+  planned_move all = moves[first];
+  all.subject = std::to_string(count) + " parts (" + all.subject + " to " +
+                moves[first + count - 1].subject + ")";
+  for (std::size_t i = 1; i < count; i++) all.bytes += moves[first + i].bytes;
+  return sentence(all);
+}
+
+// A line for each move, or for each run of moves that are alike.
+std::string move_lines(const std::vector<planned_move>& moves, const std::string& lead) {
+  std::string text;
+  for (std::size_t i = 0; i < moves.size();) {
+    const std::size_t n = alike(moves, i);
+    const std::size_t taken = n >= told_together ? n : 1;
+    text += lead + (taken > 1 ? sentence_together(moves, i, taken) : sentence(moves[i])) + ".\n";
+    i += taken;
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string sentence(const condition_value& c) {
@@ -89,7 +128,7 @@ std::string explain_text(const decision_record& r) {
   for (const condition_value& c : r.conditions) text += "  Saw: " + sentence(c) + ".\n";
   const std::string planned =
       r.mode == rule_mode::shadow ? "  Would have planned: " : "  Planned: ";
-  for (const planned_move& m : r.moves) text += planned + sentence(m) + ".\n";
+  text += move_lines(r.moves, planned);
   for (const candidate& c : r.candidates) {
     if (c.removed_by != filter::none) text += "  Left: " + sentence(c) + ".\n";
   }
