@@ -61,8 +61,8 @@ void split_place(std::string& message, source_location& where) {
   for (std::size_t colon = message.find(':'); colon != std::string::npos;
        colon = message.find(':', colon + 1)) {
     const std::size_t end = message.find_first_not_of("0123456789", colon + 1);
-    if (end == std::string::npos || end == colon + 1 || message.compare(end, 2, ": ") != 0)
-      continue;
+    const bool digits = end != std::string::npos && end > colon + 1;
+    if (!digits || message.compare(end, 2, ": ") != 0) continue;
     if (!names_file(std::string_view(message).substr(0, colon), where.file)) continue;
     where.line = std::atoi(message.c_str() + colon + 1);
     message.erase(0, end + 2);

@@ -157,8 +157,9 @@ token lexer::next() {
   }
   const std::size_t length = symbol_length();
   if (length == 0) {
-    do ++at_;
-    while (is_continuation(peek()));
+    do {
+      ++at_;
+    } while (is_continuation(peek()));
     return fail(t, "a character that Lua does not know");
   }
   at_ += length;

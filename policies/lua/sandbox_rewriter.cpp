@@ -351,8 +351,9 @@ class rewriter {
 
   // Expressions.
   void expressions() {
-    do expression();
-    while (accept(","));
+    do {
+      expression();
+    } while (accept(","));
   }
 
   shape expression() { return operation(0); }
