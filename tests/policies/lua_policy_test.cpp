@@ -256,7 +256,9 @@ TEST_F(lua_plan, says_what_is_wrong_and_where) {
   EXPECT_THAT(fault("out:spill(it, {}, 'x')"), HasSubstr("kv expected"));
   EXPECT_THAT(fault("out:spill(it:sessions()[1].kv, {keep = 1}, 'x')"), HasSubstr("no option"));
   EXPECT_THAT(fault("while true do end"), HasSubstr("more than 200000 instructions"));
-  EXPECT_THAT(fault("for i = 1, 1e6 do out:move('a', 'b', 'c') end"), HasSubstr("may not hold"));
+  // Under a sanitizer the deadline may come before the last move that a plan may hold.
+  EXPECT_THAT(fault("for i = 1, 1e6 do out:move('a', 'b', 'c') end"),
+              testing::AnyOf(HasSubstr("may not hold"), HasSubstr("took longer")));
   EXPECT_THAT(fault("it.name = 'x'"), testing::Not("no fault"));
   EXPECT_THAT(fault("parts().x = 1"), testing::Not("no fault"));
 }
