@@ -7,7 +7,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "kernels/contract/selftest.hpp"
+#include "kernels/ops/ops.hpp"
 #include "kernels/spirv/emit_spirv.hpp"
+#include "tests/kernels/random_program.hpp"
 #include "tests/kernels/sample_programs.hpp"
 #include "tests/kernels/spirv_scan.hpp"
 
@@ -34,6 +37,49 @@ std::vector<spirv_options> every_way() {
   return ways;
 }
 
+// The kernels of a model, in every weight format, and those of the contract's self-test.
+std::vector<program> real_kernels() {
+  std::vector<program> list;
+  for (const weight_format* format : weight_formats()) {
+    linear_spec spec;
+    spec.k = 512;
+    spec.matrices = {{format, 64, 0}, {format, 32, 64}};
+    spec.output_stride = 96;
+    spec.add_residual = true;
+    spec.columns = 4;
+    list.push_back(linear(spec));
+    spec.columns = 1;
+    spec.warps = 2;
+    list.push_back(linear(spec));
+    list.push_back(embedding(*format, 512));
+  }
+  for (activation_source source :
+       {activation_source::plain, activation_source::rms_norm, activation_source::swiglu}) {
+    activation_spec spec;
+    spec.source = source;
+    spec.k = spec.up_offset = 512;
+    spec.input_stride = 1024;
+    for (activation_kind kind : {activation_kind::q8_by_32, activation_kind::q8_by_256,
+                                 activation_kind::f16, activation_kind::f32})
+      spec.outputs.add(kind);
+    list.push_back(activation(spec));
+  }
+  const attention_shape shape{
+      .heads = 4, .kv_heads = 2, .head_size = 64, .scale = 0.125f, .window = 0};
+  rope_kv_spec rope;
+  rope.shape = shape;
+  rope.rotated = 64;
+  rope.input_stride = 8 * 64;
+  rope.k_offset = 4 * 64;
+  rope.v_offset = 6 * 64;
+  list.push_back(rope_kv(rope));
+  list.push_back(attention_partial(shape));
+  list.push_back(attention_combine(shape));
+  list.push_back(gather_rows(512));
+  for (const contract_check& check : contract_checks()) list.push_back(check.make());
+  return list;
+}
+
 class module_folder {
  public:
   module_folder()
@@ -58,24 +104,34 @@ TEST(spirv, modules_pass_the_validator) {
     GTEST_SKIP() << "spirv-val is not installed (package spirv-tools)";
   module_folder folder;
   std::size_t number = 0;
-  for (const spirv_options& way : every_way())
-    for (const program& p : samples::all()) {
-      std::string file = folder.write(emit_spirv(p, way), number++);
-      std::string command = "spirv-val --target-env vulkan1.2 " + file;
-      ASSERT_EQ(std::system(command.c_str()), 0)
-          << p.name << ", " << p.warps << " warps, subgroups of " << way.subgroup_lanes;
-    }
+  auto validate = [&](const program& p, const spirv_options& way) {
+    std::string file = folder.write(emit_spirv(p, way), number++);
+    std::string command = "spirv-val --target-env vulkan1.2 " + file;
+    EXPECT_EQ(std::system(command.c_str()), 0)
+        << p.name << ", " << p.warps << " warps, subgroups of " << way.subgroup_lanes;
+  };
+  const std::vector<spirv_options> ways = every_way();
+  for (const spirv_options& way : ways)
+    for (const program& p : samples::all()) validate(p, way);
+  // The rest in one way each, in turn: a process a module takes its time.
+  for (const program& p : real_kernels()) validate(p, ways[number % ways.size()]);
+  for (std::uint64_t seed = 0; seed < 40; seed++)
+    validate(make_random_case(seed).code, ways[seed % ways.size()]);
 }
 
 TEST(spirv, every_float_operation_is_protected) {
-  for (const spirv_options& way : every_way())
-    for (const program& p : samples::all()) {
-      spirv_findings found = scan_spirv(emit_spirv(p, way));
-      EXPECT_TRUE(found.faults.empty()) << p.name << ": " << found.faults.front();
-      if (p.name == "floats") {
-        EXPECT_GT(found.float_operations, 20u);
+  std::size_t operations = 0;
+  auto scan = [&](const std::vector<program>& programs) {
+    for (const spirv_options& way : every_way())
+      for (const program& p : programs) {
+        spirv_findings found = scan_spirv(emit_spirv(p, way));
+        EXPECT_TRUE(found.faults.empty()) << p.name << ": " << found.faults.front();
+        operations += found.float_operations;
       }
-    }
+  };
+  scan(samples::all());
+  EXPECT_GT(operations, 1000u);
+  scan(real_kernels());
 }
 
 TEST(spirv, the_scan_finds_a_missing_decoration) {

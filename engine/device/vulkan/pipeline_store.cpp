@@ -78,6 +78,7 @@ result<const pipeline*> pipeline_store::get(const kernels::program& p) {
   result<VkPipeline> compiled = compile(p);
   if (!compiled) return tl::unexpected(compiled.error());
   auto made = std::make_unique<pipeline>(device_, *compiled);
+  if (auto ready = warm_up(*compiled); !ready) return tl::unexpected(ready.error());
   const pipeline* kept = nullptr;
   {
     // Another thread may have been quicker; then this one's work goes.
@@ -141,6 +142,46 @@ result<VkPipeline> pipeline_store::compile(const kernels::program& p) {
     return tl::unexpected(
         error{ok.error().code, "kernel '" + p.name + "': " + ok.error().message, ok.error().where});
   return made;
+}
+
+// Some drivers (lavapipe) finish a pipeline when it first runs. A run of no workgroups does that
+// now instead of in a step.
+result<void> pipeline_store::warm_up(VkPipeline made) {
+  const device_functions& vk = device_.functions();
+  VkDevice d = device_.handle();
+  VkCommandPoolCreateInfo pool{};
+  pool.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
+  pool.queueFamilyIndex = device_.physical().step_family;
+  VkCommandPool commands = VK_NULL_HANDLE;
+  if (auto ok = device_.check(vk.vkCreateCommandPool(d, &pool, nullptr, &commands),
+                              "vkCreateCommandPool");
+      !ok)
+    return ok;
+  VkCommandBufferAllocateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
+  info.commandPool = commands;
+  info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
+  info.commandBufferCount = 1;
+  VkCommandBufferBeginInfo begin{};
+  begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
+  begin.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
+  VkCommandBuffer run = VK_NULL_HANDLE;
+  result<void> ok =
+      device_.check(vk.vkAllocateCommandBuffers(d, &info, &run), "vkAllocateCommandBuffers");
+  if (ok) ok = device_.check(vk.vkBeginCommandBuffer(run, &begin), "vkBeginCommandBuffer");
+  if (ok) {
+    const std::array<std::uint64_t, kernels::max_arguments> none{};
+    vk.vkCmdBindPipeline(run, VK_PIPELINE_BIND_POINT_COMPUTE, made);
+    vk.vkCmdPushConstants(run, layout_, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof none, none.data());
+    vk.vkCmdDispatch(run, 0, 0, 0);
+    ok = device_.check(vk.vkEndCommandBuffer(run), "vkEndCommandBuffer");
+  }
+  if (ok) {
+    result<std::uint64_t> number = device_.steps().submit(run);
+    ok = number ? device_.steps().wait(*number) : tl::unexpected(number.error());
+  }
+  vk.vkDestroyCommandPool(d, commands, nullptr);
+  return ok;
 }
 
 // After each new pipeline, so that a killed daemon keeps what it compiled. A cache that did not

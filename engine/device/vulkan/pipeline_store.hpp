@@ -44,6 +44,7 @@ class pipeline_store {
   result<void> prepare();
   result<void> check_limits(const kernels::program& p) const;
   result<VkPipeline> compile(const kernels::program& p);
+  result<void> warm_up(VkPipeline made);
   void save();
 
   logical_device& device_;
