@@ -162,7 +162,7 @@ bool has_error(const diagnostics& faults) {
 
 tl::expected<config, diagnostics> parse_config(const std::string& name, const std::string& text) {
   policies::result<node> root = policies::yaml::parse_document(name, text);
-  if (!root) return tl::unexpected<diagnostics>({root.error()});
+  if (!root) return tl::unexpected<diagnostics>(diagnostics(1, root.error()));
   diagnostics faults;
   config c = config_reader(*root, faults).read();
   if (has_error(faults)) return tl::unexpected<diagnostics>(std::move(faults));
@@ -172,10 +172,10 @@ tl::expected<config, diagnostics> parse_config(const std::string& name, const st
 tl::expected<config, diagnostics> load_config(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) {
-    return tl::unexpected<diagnostics>(
-        {policies::diagnostic{policies::severity::error,
-                              {path.string(), 0, 0},
-                              "cannot be read; name the file with --config"}});
+    policies::diagnostic fault;
+    fault.where.file = path.string();
+    fault.message = "cannot be read; name the file with --config";
+    return tl::unexpected<diagnostics>(diagnostics(1, fault));
   }
   return parse_config(path.string(), std::string(std::istreambuf_iterator<char>(in), {}));
 }
