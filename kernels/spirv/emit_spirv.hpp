@@ -18,7 +18,7 @@ namespace terrane::kernels {
 
 struct spirv_options {
   // Width of every subgroup, a power of two, when subgroups are always full, hold consecutive
-  // invocations and can shuffle and broadcast. 0: not known; lanes then meet in shared memory.
+  // invocations and can shuffle. 0: not known; lanes then meet in shared memory.
   std::uint32_t subgroup_lanes = 0;
   bool integer_dot = false;     // VK_KHR_shader_integer_dot_product
   bool float_controls = false;  // RoundingModeRTE and SignedZeroInfNanPreserve for 32 bits

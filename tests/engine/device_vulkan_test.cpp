@@ -41,9 +41,12 @@ void expect_equal(const words& wanted, const words& got, bool floats) {
   EXPECT_EQ(wrong, 0u);
 }
 
-class every_program : public vulkan_device, public testing::WithParamInterface<std::size_t> {};
+class every_program : public vulkan_device, public testing::WithParamInterface<std::size_t> {
+ protected:
+  void expect_the_interpreters_bits(device& on);
+};
 
-TEST_P(every_program, gives_the_interpreters_bits) {
+void every_program::expect_the_interpreters_bits(device& on) {
   const kernels::program p = samples::all()[GetParam()];
   SCOPED_TRACE(p.name + ", " + std::to_string(p.warps) + " warps");
   words input = samples::input(static_cast<std::uint32_t>(GetParam()) + 1);
@@ -54,18 +57,25 @@ TEST_P(every_program, gives_the_interpreters_bits) {
       address_of(input), address_of(ints), address_of(floats), 3, number};
   kernels::interpret(p, arguments, samples::groups_x, samples::groups_y);
 
-  auto on_input = allocate(samples::input_bytes);
-  auto on_ints = allocate(samples::output_bytes), on_floats = allocate(samples::output_bytes);
-  ASSERT_TRUE(gpu().write(*on_input, 0, bytes_of(input)).has_value());
-  ASSERT_TRUE(gpu().write(*on_ints, 0, bytes_of(fill)).has_value());
-  ASSERT_TRUE(gpu().write(*on_floats, 0, bytes_of(fill)).has_value());
+  auto on_input = allocate(on, samples::input_bytes);
+  auto on_ints = allocate(on, samples::output_bytes);
+  auto on_floats = allocate(on, samples::output_bytes);
+  ASSERT_TRUE(on.write(*on_input, 0, bytes_of(input)).has_value());
+  ASSERT_TRUE(on.write(*on_ints, 0, bytes_of(fill)).has_value());
+  ASSERT_TRUE(on.write(*on_floats, 0, bytes_of(fill)).has_value());
   arguments = {on_input->address(), on_ints->address(), on_floats->address(), 3, number};
-  run(p, arguments, samples::groups_x, samples::groups_y);
+  run(on, p, arguments, samples::groups_x, samples::groups_y);
   words got(fill.size());
-  ASSERT_TRUE(gpu().read(*on_ints, 0, std::as_writable_bytes(std::span(got))).has_value());
+  ASSERT_TRUE(on.read(*on_ints, 0, std::as_writable_bytes(std::span(got))).has_value());
   expect_equal(ints, got, false);
-  ASSERT_TRUE(gpu().read(*on_floats, 0, std::as_writable_bytes(std::span(got))).has_value());
+  ASSERT_TRUE(on.read(*on_floats, 0, std::as_writable_bytes(std::span(got))).has_value());
   expect_equal(floats, got, true);
+}
+
+TEST_P(every_program, gives_the_interpreters_bits) { expect_the_interpreters_bits(gpu()); }
+
+TEST_P(every_program, gives_them_in_portable_code_too) {
+  expect_the_interpreters_bits(portable_gpu());
 }
 
 INSTANTIATE_TEST_SUITE_P(samples, every_program,

@@ -21,25 +21,43 @@ class vulkan_test : public testing::Test {
 
   static device& gpu() { return *opened().gpu; }
 
+  // The same device opened again, its kernels written as for a device of which nothing is known.
+  static device& portable_gpu() {
+    static std::unique_ptr<device> portable = [] {
+      vulkan_options options;
+      options.portable_code = true;
+      auto made = open_vulkan_device(gpu().info().name, options);
+      return made ? std::move(*made) : nullptr;
+    }();
+    return *portable;
+  }
+
   static std::unique_ptr<device_memory> allocate(std::size_t bytes) {
-    auto made = gpu().allocate(bytes, memory_use::scratch);
+    return allocate(gpu(), bytes);
+  }
+  static std::unique_ptr<device_memory> allocate(device& on, std::size_t bytes) {
+    auto made = on.allocate(bytes, memory_use::scratch);
     EXPECT_TRUE(made.has_value()) << to_string(made.error());
     return made ? std::move(*made) : nullptr;
   }
 
   static void run(const kernels::program& p, std::span<const std::uint64_t> arguments,
                   std::uint32_t groups_x = 1, std::uint32_t groups_y = 1) {
-    auto kernel = gpu().compile(p);
+    run(gpu(), p, arguments, groups_x, groups_y);
+  }
+  static void run(device& on, const kernels::program& p, std::span<const std::uint64_t> arguments,
+                  std::uint32_t groups_x, std::uint32_t groups_y) {
+    auto kernel = on.compile(p);
     ASSERT_TRUE(kernel.has_value()) << to_string(kernel.error());
     dispatch d;
     d.kernel = *kernel;
     d.groups_x = groups_x;
     d.groups_y = groups_y;
     std::copy(arguments.begin(), arguments.end(), d.arguments.begin());
-    auto list = gpu().record(std::span(&d, 1));
+    auto list = on.record(std::span(&d, 1));
     ASSERT_TRUE(list.has_value()) << to_string(list.error());
-    ASSERT_TRUE(gpu().submit(**list).has_value());
-    result<void> ended = gpu().wait();
+    ASSERT_TRUE(on.submit(**list).has_value());
+    result<void> ended = on.wait();
     ASSERT_TRUE(ended.has_value()) << to_string(ended.error());
   }
 

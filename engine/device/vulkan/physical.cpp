@@ -140,17 +140,16 @@ void choose_code(const reported& r, physical_device& d) {
       r.properties12.roundingModeIndependence != VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;
   d.code.integer_dot = r.dot_features.shaderIntegerDotProduct &&
                        r.dot.integerDotProduct4x8BitPackedSignedAccelerated;
-  d.dot_product_extension = d.code.integer_dot && !r.at_least(VK_API_VERSION_1_3);
+  d.portable_code.integer_dot = r.dot_features.shaderIntegerDotProduct;
+  d.dot_product_extension = !r.at_least(VK_API_VERSION_1_3);
   d.code.fuse_exact = !software;
   // Other devices have not been measured with short distances.
   d.code.lavapipe = d.code.short_distances = r.properties12.driverID == VK_DRIVER_ID_MESA_LLVMPIPE;
 
-  constexpr VkSubgroupFeatureFlags operations =
-      VK_SUBGROUP_FEATURE_SHUFFLE_BIT | VK_SUBGROUP_FEATURE_BALLOT_BIT;
-  const bool able = (r.properties11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0 &&
-                    (r.properties11.subgroupSupportedOperations & operations) == operations &&
-                    r.subgroup_features.subgroupSizeControl &&
-                    r.subgroup_features.computeFullSubgroups;
+  const bool able =
+      (r.properties11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0 &&
+      (r.properties11.subgroupSupportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT) != 0 &&
+      r.subgroup_features.subgroupSizeControl && r.subgroup_features.computeFullSubgroups;
   if (!able) return;
   const std::uint32_t least = r.subgroup.minSubgroupSize, most = r.subgroup.maxSubgroupSize;
   const bool settable = (r.subgroup.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0;
@@ -161,7 +160,7 @@ void choose_code(const reported& r, physical_device& d) {
     d.code.subgroup_lanes = std::clamp(wanted, least, most);
     d.size_subgroups = true;
   }
-  d.subgroup_extension = d.code.subgroup_lanes != 0 && !r.at_least(VK_API_VERSION_1_3);
+  d.subgroup_extension = !r.at_least(VK_API_VERSION_1_3);
 }
 
 // The step loop takes the first family that computes. Copies take a family that only transfers,

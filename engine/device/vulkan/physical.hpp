@@ -27,10 +27,11 @@ struct physical_device {
   std::uint32_t staging_type = 0;  // host memory for copies where it is not
   std::uint64_t largest_allocation = 0;
 
-  kernels::spirv_options code;
-  bool size_subgroups = false;         // ask pipelines for subgroups of code.subgroup_lanes
-  bool memory_budget = false;          // VK_EXT_memory_budget
-  bool dot_product_extension = false;  // these two: by extension instead of Vulkan 1.3
+  kernels::spirv_options code;           // what is best here
+  kernels::spirv_options portable_code;  // what any device takes: slower, the same bits
+  bool size_subgroups = false;           // ask pipelines for subgroups of code.subgroup_lanes
+  bool memory_budget = false;            // VK_EXT_memory_budget
+  bool dot_product_extension = false;    // these two: by extension instead of Vulkan 1.3
   bool subgroup_extension = false;
   VkPhysicalDeviceLimits limits{};
   std::array<std::uint8_t, VK_UUID_SIZE> cache_uuid{};

@@ -132,7 +132,7 @@ result<VkPipeline> pipeline_store::compile(const kernels::program& p) {
   info.stage.pName = "main";
   info.layout = layout_;
   auto lanes = static_cast<std::uint32_t>(kernels::warp_lanes * p.warps);
-  if (d.size_subgroups) info.stage.pNext = &size;
+  if (d.size_subgroups && d.code.subgroup_lanes != 0) info.stage.pNext = &size;
   if (d.code.subgroup_lanes != 0 && lanes % d.code.subgroup_lanes == 0)
     info.stage.flags = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
   VkPipeline made = VK_NULL_HANDLE;

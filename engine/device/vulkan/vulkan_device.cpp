@@ -223,9 +223,10 @@ result<std::unique_ptr<device>> open_vulkan_device(const std::string& name,
   auto i = vulkan::instance::create(options.validation);
   if (!i) return tl::unexpected(i.error());
   std::string refused, others;
-  for (const vulkan::physical_device& p : vulkan::survey(**i)) {
+  for (vulkan::physical_device& p : vulkan::survey(**i)) {
     others += (others.empty() ? "" : ", ") + p.info.name;
     if (p.info.name != name) continue;
+    if (options.portable_code) p.code = p.portable_code;
     if (p.refused.empty()) return vulkan::gpu::open(*i, p, options);
     refused = p.refused;
   }

@@ -17,7 +17,8 @@ namespace terrane::engine {
 
 struct vulkan_options {
   std::filesystem::path cache_folder;  // compiled pipelines are kept here; empty: nowhere
-  bool validation = false;  // with VK_LAYER_KHRONOS_validation; unsupported where not installed
+  bool portable_code = false;  // write kernels as if nothing but Vulkan 1.2 were known: for tests
+  bool validation = false;     // with VK_LAYER_KHRONOS_validation; unsupported where not installed
 };
 
 // A device that a driver offers. `refused` says why it cannot be used, or is empty.
