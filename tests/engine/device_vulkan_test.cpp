@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "engine/device/vulkan/copier.hpp"
 #include "kernels/interp/interpreter.hpp"
 #include "tests/engine/vulkan_test_device.hpp"
 #include "tests/kernels/sample_programs.hpp"
@@ -252,6 +253,78 @@ TEST_F(vulkan_device, opens_again_with_the_pipelines_it_kept) {
       if (entry.is_regular_file()) fs::resize_file(entry.path(), 40);
   }
   fs::remove_all(options.cache_folder);
+}
+
+// The parts below the device, opened on the same hardware.
+std::unique_ptr<vulkan::logical_device> open_parts(const std::string& name) {
+  auto instance = vulkan::instance::create(false);
+  if (!instance) return nullptr;
+  for (const vulkan::physical_device& p : vulkan::survey(**instance))
+    if (p.info.name == name && p.refused.empty()) {
+      auto opened = vulkan::logical_device::open(*instance, p);
+      return opened ? std::move(*opened) : nullptr;
+    }
+  return nullptr;
+}
+
+TEST_F(vulkan_device, a_lost_device_stays_lost) {
+  auto parts = open_parts(gpu().info().name);
+  ASSERT_NE(parts, nullptr);
+  vulkan::arena_pool pool(*parts);
+  EXPECT_EQ(parts->check(VK_ERROR_OUT_OF_DEVICE_MEMORY, "vkAllocateMemory").error().code,
+            error_code::no_room);
+  EXPECT_TRUE(pool.allocate(100).has_value());
+  EXPECT_FALSE(parts->check(VK_ERROR_DEVICE_LOST, "vkQueueSubmit").has_value());
+  auto memory = pool.allocate(100);
+  ASSERT_FALSE(memory.has_value());
+  EXPECT_EQ(memory.error().code, error_code::device_fault);
+  EXPECT_EQ(memory.error().where, gpu().info().name);
+  EXPECT_NE(memory.error().message.find("VK_ERROR_DEVICE_LOST"), std::string::npos);
+  EXPECT_EQ(parts->steps().wait(0).error().code, error_code::device_fault);
+}
+
+// What devices do whose memory this process cannot see.
+TEST_F(vulkan_device, staging_copies_any_range) {
+  auto parts = open_parts(gpu().info().name);
+  ASSERT_NE(parts, nullptr);
+  vulkan::arena_pool pool(*parts);
+  auto memory = pool.allocate(18u << 20), small = pool.allocate(3000);
+  ASSERT_TRUE(memory && small);
+  vulkan::copier copies(*parts, pool);
+  words w((18u << 20) / 4 - 100), back(w.size());
+  for (std::uint32_t k = 0; k < w.size(); k++) w[k] = k * 2654435761u;
+  ASSERT_TRUE(copies.write((*memory)->address() + 44, bytes_of(w)).has_value());
+  ASSERT_TRUE(copies.write((*small)->address() + 4, bytes_of(w).first(8)).has_value());
+  ASSERT_TRUE(
+      copies.read((*memory)->address() + 44, std::as_writable_bytes(std::span(back))).has_value());
+  EXPECT_TRUE(w == back);
+  words two(2);
+  ASSERT_TRUE(
+      copies.read((*small)->address() + 4, std::as_writable_bytes(std::span(two))).has_value());
+  EXPECT_EQ(two, (words{w[0], w[1]}));
+}
+
+TEST_F(vulkan_device, empty_arenas_go_back_to_the_driver) {
+  auto parts = open_parts(gpu().info().name);
+  ASSERT_NE(parts, nullptr);
+  vulkan::arena_pool pool(*parts);
+  std::vector<std::unique_ptr<device_memory>> pieces;
+  for (int k = 0; k < 40; k++) {
+    auto made = pool.allocate(1u << 20);
+    ASSERT_TRUE(made.has_value());
+    pieces.push_back(std::move(*made));
+  }
+  EXPECT_EQ(pool.arenas(), 3u);  // of 16 MiB
+  auto large = pool.allocate(3u << 20);
+  ASSERT_TRUE(large.has_value());
+  EXPECT_EQ(pool.arenas(), 4u);
+  large->reset();
+  EXPECT_EQ(pool.arenas(), 3u);
+  // Every second piece back, then the others: gaps join.
+  for (std::size_t k = 0; k < pieces.size(); k += 2) pieces[k].reset();
+  EXPECT_EQ(pool.arenas(), 3u);
+  pieces.clear();
+  EXPECT_EQ(pool.arenas(), 0u);
 }
 
 TEST(vulkan, an_unknown_device_is_not_found) {

@@ -18,7 +18,6 @@ std::uint64_t round_up(std::uint64_t bytes, std::uint64_t to) { return (bytes + 
 
 result<std::unique_ptr<arena>> arena::create(logical_device& device, std::uint64_t bytes,
                                              std::uint32_t memory_type, bool mapped) {
-  if (result<void> whole = device.fault(); !whole) return tl::unexpected(whole.error());
   const physical_device& p = device.physical();
   if (bytes > p.largest_allocation)
     return fail(error_code::no_room,
@@ -109,6 +108,7 @@ class arena_pool::piece : public device_memory {
 arena_pool::~arena_pool() { assert(arenas_.empty() && "a device outlives its memory"); }
 
 result<std::unique_ptr<device_memory>> arena_pool::allocate(std::uint64_t bytes) {
+  if (result<void> whole = device_.fault(); !whole) return tl::unexpected(whole.error());
   bytes = round_up(std::max<std::uint64_t>(bytes, 1), piece_alignment);
   std::lock_guard lock(access_);
   if (bytes > largest_piece) return own_arena(bytes);
