@@ -10,7 +10,7 @@ namespace terrane::kernels::spirv {
 using spv::Op;
 
 lowering::lowering(const program& p, const spirv_options& options)
-    : p_(p), options_(options), known_(p.values.size()) {
+    : p_(p), options_(options), known_(p.values.size()), products_(p.values.size()) {
   std::size_t next = 0;
   for (std::size_t v = 0; v < p.values.size(); v++) {
     first_.push_back(next);
@@ -292,7 +292,45 @@ id lowering::shift(Op op, value_id a, value_id amount) {
   return binary(op, at(a), by);
 }
 
+// Integers that are known while the program is written, so that addresses need fewer instructions.
+bool lowering::fold(const instruction& in) {
+  known_[in.result].reset();
+  products_[in.result].reset();
+  if (in.op > opcode::ilshr || in.operands.size() != 2) return false;
+  const auto &a = known_[in.operands[0]], &b = known_[in.operands[1]];
+  if (b && in.op == opcode::imul) products_[in.result] = {at(in.operands[0]), *b};
+  if (a && in.op == opcode::imul) products_[in.result] = {at(in.operands[1]), *a};
+  if (b && in.op == opcode::ishl) products_[in.result] = {at(in.operands[0]), 1u << (*b & 31)};
+  if (!a || !b) return false;
+  using enum opcode;
+  switch (in.op) {
+    case iadd:
+      known_[in.result] = *a + *b;
+      break;
+    case isub:
+      known_[in.result] = *a - *b;
+      break;
+    case imul:
+      known_[in.result] = *a * *b;
+      break;
+    case iand:
+      known_[in.result] = *a & *b;
+      break;
+    case ishl:
+      known_[in.result] = *a << (*b & 31);
+      break;
+    case ilshr:
+      known_[in.result] = *a >> (*b & 31);
+      break;
+    default:
+      return false;
+  }
+  set(in, m_.u32_constant(*known_[in.result]));
+  return true;
+}
+
 void lowering::lower_arithmetic(const instruction& in) {
+  if (fold(in)) return;
   auto operand = [&](std::size_t k) { return at(in.operands[k]); };
   auto integer = [&](Op op) { set(in, binary(op, operand(0), operand(1))); };
   auto test = [&](Op op) { set(in, compare(op, operand(0), operand(1))); };
@@ -362,6 +400,7 @@ void lowering::lower_arithmetic(const instruction& in) {
       for (std::size_t k = 0; k < slots(in.result); k++)
         at(in.result, k) = choose(operand(0), at(in.operands[1], k), at(in.operands[2], k),
                                   slot_type(in.result, k));
+      if (options_.lavapipe && is_uniform_address(in.result)) set(in, same_address(at(in.result)));
       return;
     default:
       assert(false && "verify() admits no other instruction here");

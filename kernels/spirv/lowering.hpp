@@ -41,6 +41,9 @@ class lowering {
   id slot_type(value_id v, std::size_t slot);
   id type_of(scalar_type s);
   bool uniform(value_id v) const { return p_.values[v].vary != spread::lane; }
+  bool is_uniform_address(value_id v) const {
+    return p_.values[v].scalar == scalar_type::ptr && uniform(v);
+  }
   void set(const instruction& in, id value) { at(in.result) = value; }
 
   // lowering.cpp
@@ -51,6 +54,7 @@ class lowering {
   void lower_loop(const instruction& in);
   id next_turn(const instruction& in, id i);
   void lower_branch(const instruction& in);
+  bool fold(const instruction& in);
   void lower_arithmetic(const instruction& in);
   void lower_conversion(const instruction& in);
   id binary(spv::Op op, id a, id b) { return m_.emit(op, m_.u32(), {a, b}); }
@@ -111,6 +115,7 @@ class lowering {
   // lowering_lavapipe.cpp
   bool shares_words() const;
   ids share_words(address from, std::size_t count);
+  id same_address(id base);
   ids load_four_by_halves(address from);
   id hide_zero(id f);
 
@@ -119,7 +124,13 @@ class lowering {
   module_writer m_;
   std::vector<std::size_t> first_;
   ids held_;
-  std::vector<std::optional<std::uint32_t>> known_;  // values of i32 constants, by value_id
+  struct product {
+    id of = 0;
+    std::uint32_t factor = 0;
+  };
+  // What is known of i32 values, by value_id: the value, or that it is a multiple of another.
+  std::vector<std::optional<std::uint32_t>> known_;
+  std::vector<std::optional<product>> products_;
   id arguments_ = 0, group_ = 0, local_index_ = 0, lane_ = 0, warp_ = 0, first_lane_ = 0;
   id shared_ = 0, turn_ = 0;
   std::uint32_t access_ = 0;  // memory operands of every global access besides Aligned

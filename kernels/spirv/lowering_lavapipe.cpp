@@ -6,6 +6,9 @@
 // read back for each lane, four times slower (with AVX-512). Hence `short_distances`, which this
 // device always allows: it allocates 2 GiB at most. Loads of 64 bits halve the turns of the loop. A
 // uniform load costs as much as a load of each lane.
+//
+// Not mended here: it ends an invocation's loops, silently, after 65,535 turns in all. The kernels
+// of a transformer stay far below (a row of 32,768 weights takes about 1,200).
 #include <algorithm>
 
 #include <spirv/unified1/GLSL.std.450.h>
@@ -38,6 +41,15 @@ lowering::ids lowering::share_words(address from, std::size_t count) {
           m_.emit(Op::OpGroupNonUniformShuffle, m_.u32(), {scope, mine, m_.u32_constant(k)}));
   }
   return all;
+}
+
+// An address that is equal in all lanes, in a form that shows it: a select or a load hides it.
+id lowering::same_address(id base) {
+  if (options_.subgroup_lanes == 0) return base;
+  m_.capability(spv::Capability::GroupNonUniform);
+  m_.capability(spv::Capability::GroupNonUniformBallot);
+  id scope = m_.u32_constant(word(spv::Scope::Subgroup));
+  return m_.emit(Op::OpGroupNonUniformBroadcast, m_.u64(), {scope, base, m_.u32_constant(0)});
 }
 
 lowering::ids lowering::load_four_by_halves(address from) {

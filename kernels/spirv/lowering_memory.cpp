@@ -96,6 +96,12 @@ void lowering::lower_offset(const instruction& in) {
   address a = address_of(in.operands[0]);
   if (std::optional<std::uint32_t> index = known_[in.operands[1]])
     return set_address(in.result, moved(a, std::uint64_t{*index} * in.imm));
+  // A multiple of words counts words at once.
+  if (std::optional<product> p = products_[in.operands[1]]; p && options_.short_distances) {
+    std::uint64_t scale = std::uint64_t{p->factor} * in.imm;
+    if (scale % distance_unit == 0 && scale <= UINT32_MAX)
+      return set_address(in.result, moved(a, p->of, static_cast<std::uint32_t>(scale)));
+  }
   set_address(in.result, moved(a, at(in.operands[1]), in.imm));
 }
 
@@ -164,8 +170,11 @@ void lowering::lower_global(const instruction& in) {
   using enum opcode;
   switch (in.op) {
     case opcode::load:
-      if (in.mem == memory_type::ptr)
-        return set_address(in.result, {load_element(in.mem, pointer), 0});
+      if (in.mem == memory_type::ptr) {
+        id base = load_element(in.mem, pointer);
+        if (options_.lavapipe && is_uniform_address(in.result)) base = same_address(base);
+        return set_address(in.result, {base, 0});
+      }
       return set(in, load_element(in.mem, pointer));
     case load_words: {
       if (shares_words() && uniform(in.operands[0])) {

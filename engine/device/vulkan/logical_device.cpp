@@ -73,6 +73,7 @@ result<void> logical_device::create() {
   features12.bufferDeviceAddress = VK_TRUE;
   features12.vulkanMemoryModel = VK_TRUE;
   features12.timelineSemaphore = VK_TRUE;
+  features12.shaderSubgroupExtendedTypes = p.code.lavapipe;
   VkPhysicalDeviceVulkan11Features features11{};
   features11.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES;
   features11.pNext = &features12;

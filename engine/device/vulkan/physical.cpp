@@ -144,7 +144,9 @@ void choose_code(const reported& r, physical_device& d) {
   d.dot_product_extension = !r.at_least(VK_API_VERSION_1_3);
   d.code.fuse_exact = !software;
   // Other devices have not been measured with short distances.
-  d.code.lavapipe = d.code.short_distances = r.properties12.driverID == VK_DRIVER_ID_MESA_LLVMPIPE;
+  d.code.lavapipe = r.properties12.driverID == VK_DRIVER_ID_MESA_LLVMPIPE &&
+                    r.features12.shaderSubgroupExtendedTypes;
+  d.code.short_distances = d.code.lavapipe;
 
   const bool able =
       (r.properties11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0 &&
