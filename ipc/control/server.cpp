@@ -33,13 +33,13 @@ varlink::interface_description control_interface() {
 }  // namespace
 
 struct control_server::state {
-  state(control_service& service, event_hub& events, control_server_options options)
+  state(control_service& service, event_hub& events, const control_server_options& options)
       : targets{service, events},
         levels{group_named(options.groups.operate), group_named(options.groups.admin), geteuid()},
         protocol({"Terrane", "terraned", options.version, ""}),
         server(context, protocol, options.limits, errors_of(options.limits)) {
-    protocol.add(control_interface(),
-                 [this](varlink::checked_call what, const varlink::reply& to) { call(what, to); });
+    protocol.add(control_interface(), [this](const varlink::checked_call& what,
+                                             const varlink::reply& to) { call(what, to); });
   }
 
   void call(const varlink::checked_call& what, const varlink::reply& to) const {
@@ -64,8 +64,8 @@ struct control_server::state {
 };
 
 control_server::control_server(control_service& service, event_hub& events,
-                               control_server_options options)
-    : state_(std::make_unique<state>(service, events, std::move(options))) {}
+                               const control_server_options& options)
+    : state_(std::make_unique<state>(service, events, options)) {}
 
 control_server::~control_server() { stop(); }
 

@@ -32,7 +32,8 @@ struct control_server_options {
 
 class control_server {
  public:
-  control_server(control_service& service, event_hub& events, control_server_options options);
+  control_server(control_service& service, event_hub& events,
+                 const control_server_options& options);
   ~control_server();  // stops
   control_server(const control_server&) = delete;
   control_server& operator=(const control_server&) = delete;

@@ -61,6 +61,7 @@ void print_status(const context& with, const status_reply& status) {
 
 std::vector<std::string> names_of(const std::vector<device_info>& devices) {
   std::vector<std::string> names;
+  names.reserve(devices.size());
   for (const device_info& one : devices) {
     names.push_back(one.name);
   }

@@ -11,6 +11,14 @@ namespace {
 namespace json = boost::json;
 using kinds = type::kinds;
 
+// The path of a field: "sampling.top_k".
+std::string within(std::string path, std::string_view name) {
+  if (!path.empty()) {
+    path += '.';
+  }
+  return path.append(name);
+}
+
 class checker {
  public:
   explicit checker(const interface_description& interface) : interface_(interface) {}
@@ -18,7 +26,7 @@ class checker {
   std::optional<misfit> fields(const std::vector<field>& expected, const json::object& value,
                                const std::string& where) const {
     for (const field& one : expected) {
-      const std::string inner = where.empty() ? one.name : where + "." + one.name;
+      const std::string inner = within(where, one.name);
       const json::value* found = value.if_contains(one.name);
       if (found == nullptr && one.type.kind != kinds::optional) {
         return misfit{inner, "it is missing"};
@@ -41,8 +49,7 @@ class checker {
         known = known || one.name == entry.key();
       }
       if (!known) {
-        const std::string name(entry.key());
-        return misfit{where.empty() ? name : where + "." + name, "there is no such parameter"};
+        return misfit{within(where, entry.key()), "there is no such parameter"};
       }
     }
     return std::nullopt;

@@ -41,7 +41,7 @@ void connection::start(std::function<void()> when_closed) {
       socket_.get_executor(), [self] { return self->watch_for_hang_up(); }, asio::detached);
   asio::co_spawn(
       socket_.get_executor(), [self] { return self->serve(); },
-      [self, when_closed = std::move(when_closed)](std::exception_ptr) {
+      [self, when_closed = std::move(when_closed)](const std::exception_ptr&) {
         self->close();
         when_closed();
       });

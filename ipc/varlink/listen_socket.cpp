@@ -44,10 +44,11 @@ result<int> take_lock(const std::string& socket_path) {
                           " (does its directory exist, may we write there?)");
     }
     if (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
-      const std::string holder = holder_of(descriptor);
+      std::string message = socket_path + " is served by ";
+      message += holder_of(descriptor);
+      message += " already; stop that daemon or choose another socket";
       ::close(descriptor);
-      return fail(error_code::in_use, socket_path + " is served by " + holder +
-                                          " already; stop that daemon or choose another socket");
+      return fail(error_code::in_use, std::move(message));
     }
     if (same_file(descriptor, path)) {
       const std::string text = std::to_string(getpid()) + "\n";

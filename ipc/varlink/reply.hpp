@@ -33,7 +33,7 @@ class reply_state;
 
 class reply {
  public:
-  explicit reply(std::shared_ptr<reply_state> state);
+  explicit reply(const std::shared_ptr<reply_state>& state);
 
   // Whether the caller asked for more than one reply. If not, `send` takes nothing (`full`).
   bool streaming() const;

@@ -13,7 +13,7 @@ sent reply_state::send(const boost::json::object& parameters) {
   if (!options_.streaming) {
     return cancelled() ? sent::gone : sent::full;
   }
-  std::string bytes = write_reply(parameters, true);
+  const std::string bytes = write_reply(parameters, true);
   const std::lock_guard lock(mutex_);
   if (answered_ || cancelled_) {
     return sent::gone;
@@ -24,7 +24,7 @@ sent reply_state::send(const boost::json::object& parameters) {
   if (!fits || bytes.size() > options_.message_bytes) {
     return sent::full;
   }
-  put(std::move(bytes), false);
+  put(bytes, false);
   return sent::yes;
 }
 
@@ -33,24 +33,24 @@ void reply_state::finish(const boost::json::object& parameters) {
   if (bytes.size() > options_.message_bytes) {
     bytes = write_error(options_.too_large);
   }
-  close_with(std::move(bytes));
+  close_with(bytes);
 }
 
 void reply_state::fail(const named_error& error) { close_with(write_error(error)); }
 
 void reply_state::abandon() { fail(options_.abandoned); }
 
-void reply_state::close_with(std::string bytes) {
+void reply_state::close_with(const std::string& bytes) {
   std::function<void()> unused;  // destroyed without the lock: it may own a handle
   const std::lock_guard lock(mutex_);
   if (answered_ || cancelled_) {
     return;
   }
   unused = std::exchange(on_cancel_, nullptr);
-  put(std::move(bytes), true);
+  put(bytes, true);
 }
 
-void reply_state::put(std::string bytes, bool last) {
+void reply_state::put(const std::string& bytes, bool last) {
   const bool was_empty = queue_.empty();
   if (!options_.oneway) {
     queue_ += bytes;
@@ -131,7 +131,7 @@ void reply_state::detach() {
 
 // The handle's copies share a pointer of their own, so that its last copy is known from the
 // connection's.
-reply::reply(std::shared_ptr<reply_state> state)
+reply::reply(const std::shared_ptr<reply_state>& state)
     : state_(state.get(), [state](reply_state* last) { last->abandon(); }) {}
 
 bool reply::streaming() const { return state_->streaming(); }

@@ -50,8 +50,8 @@ class reply_state {
   void detach();
 
  private:
-  void put(std::string bytes, bool last);  // under the lock
-  void close_with(std::string bytes);
+  void put(const std::string& bytes, bool last);  // under the lock
+  void close_with(const std::string& bytes);
 
   const reply_options options_;
   mutable std::mutex mutex_;

@@ -80,10 +80,11 @@ void code_cache::put(const code_key& key, std::span<const std::byte> code) const
   std::string name = path(key);
   std::string temporary = name + "." + std::to_string(::getpid()) + "." + std::to_string(number++);
   std::error_code failed;
-  if (write_file(temporary, header(key, code), code))
+  if (write_file(temporary, header(key, code), code)) {
     fs::rename(temporary, name, failed);
-  else
+  } else {
     failed = std::make_error_code(std::errc::io_error);
+  }
   if (failed) fs::remove(temporary, failed);
   drop_oldest();
 }
@@ -114,11 +115,13 @@ void code_cache::drop_oldest() const {
 }
 
 std::string default_cache_folder() {
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0')
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0') {
     return (fs::path(cache) / "terrane").string();
+  }
   const char* home = std::getenv("HOME");
-  if (::geteuid() != 0 && home != nullptr && *home != '\0')
+  if (::geteuid() != 0 && home != nullptr && *home != '\0') {
     return (fs::path(home) / ".cache" / "terrane").string();
+  }
   return "/var/cache/terrane";
 }
 

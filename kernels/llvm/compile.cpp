@@ -60,15 +60,17 @@ result<llvm::SmallVector<char, 0>> generate(const program& p, const std::string&
   set_target_attributes(*f, target, features);
   std::string fault;
   llvm::raw_string_ostream fault_stream(fault);
-  if (llvm::verifyModule(module, &fault_stream))
+  if (llvm::verifyModule(module, &fault_stream)) {
     return fail(error_code::unsupported,
                 "kernel program '" + p.name + "' became invalid LLVM code: " + fault);
+  }
   optimise(module, **machine);
   llvm::SmallVector<char, 0> out;
   llvm::raw_svector_ostream stream(out);
   llvm::legacy::PassManager codegen;
-  if ((*machine)->addPassesToEmitFile(codegen, stream, nullptr, as))
+  if ((*machine)->addPassesToEmitFile(codegen, stream, nullptr, as)) {
     return fail(error_code::unsupported, "LLVM cannot write code for it", target.triple);
+  }
   codegen.run(module);
   return out;
 }

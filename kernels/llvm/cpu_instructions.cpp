@@ -227,8 +227,9 @@ void cpu_lowering::lower_tile_map(const instruction& in) {
     set(r.parameters[0], {b_.getInt32(c)});
     for (std::size_t k = 0; k < tiles.size(); k++) set(r.parameters[k + 1], {tiles[k][c]});
     lower_region(r);
-    for (unsigned k = 0; k < in.results; k++)
+    for (unsigned k = 0; k < in.results; k++) {
       results[k].push_back(b_.to_lanes(scalar(r.yields[k])));
+    }
   }
   for (unsigned k = 0; k < in.results; k++) set(in.result + k, results[k]);
 }

@@ -53,8 +53,9 @@ cpu_lowering::columns cpu_lowering::get(value_id v) {
   llvm::IRBuilderBase::InsertPointGuard guard(b_);
   if (stretch_ != 0) b_.SetInsertPoint(stretch_entry_->getTerminator());
   columns values;
-  for (unsigned c = 0; c < width(v); c++)
+  for (unsigned c = 0; c < width(v); c++) {
     values.push_back(b_.CreateLoad(b_.type_of(type(v)), address_in_memory(v, c)));
+  }
   if (stretch_ != 0) {
     at.values = values;
     at.stretch = stretch_;
@@ -64,15 +65,17 @@ cpu_lowering::columns cpu_lowering::get(value_id v) {
 
 cpu_lowering::columns cpu_lowering::all_shaped(value_id v, const value_type& as) {
   columns values = get(v);
-  if (as.vary == spread::lane)
+  if (as.vary == spread::lane) {
     for (Value*& value : values) value = b_.to_lanes(value);
+  }
   return values;
 }
 
 void cpu_lowering::set(value_id v, columns values) {
   place& at = places_[v];
-  if (at.kept)
+  if (at.kept) {
     for (unsigned c = 0; c < values.size(); c++) b_.CreateStore(values[c], address_in_memory(v, c));
+  }
   at.values = std::move(values);
   at.stretch = stretch_;
 }
@@ -119,8 +122,9 @@ void cpu_lowering::lower_loop(const instruction& in) {
   Value* begin = b_.CreateSExt(scalar(in.operands[0]), b_.getInt64Ty());
   Value* end = b_.CreateSExt(scalar(in.operands[1]), b_.getInt64Ty());
   columns first;
-  for (unsigned k = 0; k < in.results; k++)
+  for (unsigned k = 0; k < in.results; k++) {
     first.append(all_shaped(in.operands[k + 2], type(in.result + k)));
+  }
   auto split = [&](value_id to, unsigned& at, const columns& flat) {
     set(to, columns(flat.begin() + at, flat.begin() + at + width(to)));
     at += width(to);
@@ -131,8 +135,9 @@ void cpu_lowering::lower_loop(const instruction& in) {
     for (unsigned k = 0; k < in.results; k++) split(r.parameters[k + 1], at, carried);
     lower_region(r);
     columns next;
-    for (unsigned k = 0; k < in.results; k++)
+    for (unsigned k = 0; k < in.results; k++) {
       next.append(all_shaped(r.yields[k], type(in.result + k)));
+    }
     return next;
   });
   unsigned at = 0;
@@ -146,19 +151,21 @@ void cpu_lowering::lower_branch(const instruction& in) {
   for (unsigned s = 0; s < 2; s++) {
     b_.SetInsertPoint(sides[s]);
     lower_region(in.regions[s]);
-    for (unsigned k = 0; k < in.results; k++)
+    for (unsigned k = 0; k < in.results; k++) {
       yields[s].push_back(all_shaped(in.regions[s].yields[k], type(in.result + k)));
+    }
     sides[s] = b_.GetInsertBlock();
     b_.CreateBr(after);
   }
   b_.SetInsertPoint(after);
   std::vector<columns> results(in.results);
-  for (unsigned k = 0; k < in.results; k++)
+  for (unsigned k = 0; k < in.results; k++) {
     for (unsigned c = 0; c < width(in.result + k); c++) {
       llvm::PHINode* phi = b_.CreatePHI(yields[0][k][c]->getType(), 2);
       for (unsigned s = 0; s < 2; s++) phi->addIncoming(yields[s][k][c], sides[s]);
       results[k].push_back(phi);
     }
+  }
   for (unsigned k = 0; k < in.results; k++) set(in.result + k, results[k]);
 }
 

@@ -26,9 +26,10 @@ void cpu_lowering::lower_memory(const instruction& in) {
     case load_lanes:
       return set(in.result, {load_from(pointer, in.mem, type(in.result))});
     case load_words:
-      for (unsigned k = 0; k < in.imm; k++)
+      for (unsigned k = 0; k < in.imm; k++) {
         set(in.result + k, {load_from(b_.CreateGEP(b_.getInt8Ty(), pointer, b_.getInt64(4 * k)),
                                       memory_type::i32, type(in.result + k))});
+      }
       return;
     case load_lanes_x4: {
       std::array<Value*, 4> words = b_.load_lanes_x4(pointer);
@@ -49,10 +50,11 @@ void cpu_lowering::lower_memory(const instruction& in) {
   memory_type mem = type(tile).scalar == scalar_type::f32 ? memory_type::f32 : memory_type::i32;
   for (unsigned c = 0; c < values.size(); c++) {
     Value* at = column_address(pointer, stride, c);
-    if (is_load)
+    if (is_load) {
       values[c] = load_from(at, mem, {type(tile).scalar, spread::lane});
-    else
+    } else {
       store_to(at, mem, values[c], nullptr);
+    }
   }
   if (is_load) set(tile, values);
 }
@@ -76,10 +78,11 @@ void cpu_lowering::store_to(Value* pointer, memory_type mem, Value* value, Value
   llvm::Type* element = b_.type_of(mem);
   llvm::Type* stored = value->getType()->getWithNewType(element);
   if (stored != value->getType()) value = b_.CreateTrunc(value, stored);
-  if (pointer->getType()->isVectorTy())
+  if (pointer->getType()->isVectorTy()) {
     b_.CreateMaskedScatter(value, pointer, alignment(mem), where);
-  else
+  } else {
     b_.CreateAlignedStore(value, pointer, alignment(mem));
+  }
 }
 
 void cpu_lowering::lower_store(const instruction& in) {
@@ -116,8 +119,9 @@ void cpu_lowering::lower_shared(const instruction& in) {
     return set(in.result, {t.vary == spread::lane ? b_.to_lanes(v) : v});
   }
   Value* value = scalar(in.operands[1]);
-  if (in.op == opcode::shared_store_lanes || at->getType()->isVectorTy())
+  if (in.op == opcode::shared_store_lanes || at->getType()->isVectorTy()) {
     value = b_.to_lanes(value);
+  }
   store_to(at, mem, value, nullptr);
 }
 

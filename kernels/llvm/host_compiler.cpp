@@ -64,8 +64,9 @@ result<group_function> host_compiler::state::compile(const program& p) {
 result<std::vector<std::byte>> host_compiler::state::object(const program& p,
                                                             const std::string& symbol) {
   code_key key{identity_, llvm_lowering_version, fingerprint(p)};
-  if (cache_ != nullptr)
+  if (cache_ != nullptr) {
     if (auto found = cache_->get(key)) return std::move(*found);
+  }
   auto made = host_object(p, symbol, processor_);
   if (made && cache_ != nullptr) cache_->put(key, *made);
   return made;
@@ -80,19 +81,22 @@ result<group_function> host_compiler::state::link(const std::vector<std::byte>& 
   library->addToLinkOrder(*jit_->getProcessSymbolsJITDylib());
   auto buffer = llvm::MemoryBuffer::getMemBufferCopy(
       llvm::StringRef(reinterpret_cast<const char*>(object.data()), object.size()), name);
-  if (llvm::Error e = jit_->addObjectFile(*library, std::move(buffer)))
+  if (llvm::Error e = jit_->addObjectFile(*library, std::move(buffer))) {
     return fault("the code of kernel program '" + name + "' cannot be loaded", std::move(e));
+  }
   auto address = jit_->lookup(*library, symbol);
-  if (!address)
+  if (!address) {
     return fault("the code of kernel program '" + name + "' cannot be linked", address.takeError());
+  }
   return address->toPtr<group_function>();
 }
 
 result<std::unique_ptr<host_compiler>> host_compiler::make(const code_cache* cache,
                                                            const std::string& processor) {
   // Registers LLVM's targets and tells early whether there is one for this host.
-  if (auto machine = make_target_machine(host_target(processor)); !machine)
+  if (auto machine = make_target_machine(host_target(processor)); !machine) {
     return tl::unexpected(machine.error());
+  }
   auto jit = llvm::orc::LLJITBuilder().create();
   if (!jit) return fault("LLVM cannot run code on this host", jit.takeError());
   return std::unique_ptr<host_compiler>(

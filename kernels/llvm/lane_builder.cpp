@@ -39,8 +39,9 @@ Value* lane_builder::to_lanes(Value* v) {
 
 Value* lane_builder::splat_like(Value* shape, std::uint32_t bits) {
   llvm::Type* t = getInt32Ty();
-  if (auto* v = llvm::dyn_cast<llvm::VectorType>(shape->getType()))
+  if (auto* v = llvm::dyn_cast<llvm::VectorType>(shape->getType())) {
     t = llvm::VectorType::get(t, v->getElementCount());
+  }
   return llvm::ConstantInt::get(t, bits);
 }
 
@@ -159,8 +160,8 @@ std::array<Value*, 4> lane_builder::transpose_rows(const std::array<Value*, 4>& 
   int width = static_cast<int>(features_.register_lanes());
   std::array<Value*, 4> r = rows;
   auto mix = [&](Value* a, Value* b, auto&& index) {
-    std::vector<int> mask;
-    for (int i = 0; i < width; i++) mask.push_back(index(i));
+    std::vector<int> mask(static_cast<std::size_t>(width));
+    for (int i = 0; i < width; i++) mask[static_cast<std::size_t>(i)] = index(i);
     return shuffle(a, b, mask);
   };
   int half = width / 2;

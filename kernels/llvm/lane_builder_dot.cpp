@@ -24,8 +24,9 @@ Value* lane_builder::dot4(Value* a, Value* b, Value* c, unsigned bits) {
 Value* lane_builder::dot_words(Value* acc, std::span<Value* const> words, std::span<Value* const> x,
                                unsigned bits, bool short_chains) {
   if (!has_register_dot()) {
-    for (std::size_t k = 0; k < words.size(); k++)
+    for (std::size_t k = 0; k < words.size(); k++) {
       acc = dot4_by_products(to_lanes(words[k]), to_lanes(x[k]), acc);
+    }
     return acc;
   }
   unsigned width = features_.register_lanes();
@@ -84,8 +85,9 @@ Value* lane_builder::dot_register_x86(Value* acc, std::span<Value* const> a,
     std::size_t room = 32767u / (((1u << bits) - 1u) * 256u);
     for (std::size_t k = 0; k < a.size(); k += room) {
       Value* pairs = pairs_saturating(a[k], b[k]);
-      for (std::size_t j = k + 1; j < std::min(k + room, a.size()); j++)
+      for (std::size_t j = k + 1; j < std::min(k + room, a.size()); j++) {
         pairs = CreateAdd(pairs, pairs_saturating(a[j], b[j]));
+      }
       acc = CreateAdd(acc, pairs_of_i16(pairs, c16(1)));
     }
     return acc;

@@ -17,8 +17,9 @@ constexpr unsigned between = ~0u;
 bool holds_barrier(const region& r) {
   for (const instruction& in : r.body) {
     if (in.op == opcode::barrier) return true;
-    for (const region& inner : in.regions)
+    for (const region& inner : in.regions) {
       if (holds_barrier(inner)) return true;
+    }
   }
   return false;
 }
@@ -38,8 +39,9 @@ std::size_t end_of_stretch(const region& r, std::size_t first) {
 }  // namespace
 
 bool cpu_lowering::is_stepped(const instruction& in) const {
-  for (const region& r : in.regions)
+  for (const region& r : in.regions) {
     if (holds_barrier(r)) return true;
+  }
   return false;
 }
 
@@ -96,8 +98,9 @@ void cpu_lowering::keep(value_id v) {
 
 Value* cpu_lowering::address_in_memory(value_id v, unsigned column) {
   Value* index = b_.getInt32(column);
-  if (type(v).vary != spread::group)
+  if (type(v).vary != spread::group) {
     index = b_.CreateAdd(b_.CreateMul(warp_, b_.getInt32(width(v))), index);
+  }
   return b_.CreateInBoundsGEP(b_.type_of(type(v)), places_[v].memory, index);
 }
 
@@ -151,23 +154,28 @@ void cpu_lowering::copy_in_memory(std::span<const value_id> from, value_id to) {
   };
   std::vector<columns> values(from.size());
   auto read = [&](bool group) {
-    for (std::size_t k = 0; k < from.size(); k++)
-      if (of_group(k) == group)
+    for (std::size_t k = 0; k < from.size(); k++) {
+      if (of_group(k) == group) {
         values[k] = all_shaped(from[k], type(to + static_cast<value_id>(k)));
+      }
+    }
   };
   auto write = [&](bool group) {
-    for (std::size_t k = 0; k < from.size(); k++)
-      for (unsigned c = 0; of_group(k) == group && c < values[k].size(); c++)
+    for (std::size_t k = 0; k < from.size(); k++) {
+      for (unsigned c = 0; of_group(k) == group && c < values[k].size(); c++) {
         b_.CreateStore(values[k][c], address_in_memory(to + static_cast<value_id>(k), c));
+      }
+    }
   };
   read(true);
   bool any_of_warp = false;
   for (std::size_t k = 0; k < from.size(); k++) any_of_warp = any_of_warp || !of_group(k);
-  if (any_of_warp)
+  if (any_of_warp) {
     for_each_warp(++copies_, [&] {
       read(false);
       write(false);
     });
+  }
   write(true);
 }
 

@@ -52,16 +52,18 @@ result<std::unique_ptr<llvm::TargetMachine>> make_target_machine(const code_targ
   initialise_targets();
   std::string why;
   const llvm::Target* t = llvm::TargetRegistry::lookupTarget(target.triple, why);
-  if (t == nullptr)
+  if (t == nullptr) {
     return fail(error_code::unsupported, "LLVM cannot generate code: " + why, target.triple);
+  }
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;  // the numeric contract
   options.UnsafeFPMath = false;
   std::unique_ptr<llvm::TargetMachine> machine(
       t->createTargetMachine(target.triple, target.cpu, target.features, options, llvm::Reloc::PIC_,
                              std::nullopt, llvm::CodeGenOptLevel::Default));
-  if (machine == nullptr)
+  if (machine == nullptr) {
     return fail(error_code::unsupported, "LLVM has no code generator for it", target.triple);
+  }
   return machine;
 }
 

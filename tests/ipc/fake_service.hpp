@@ -3,6 +3,7 @@
 // continue, from any thread.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <optional>
@@ -20,7 +21,7 @@ class fake_service : public control_service {
   // The same for Move.
   bool commit_moves = false;
   std::int64_t revision = 7;
-  std::int64_t session_owner_uid = 0;
+  std::atomic<std::int64_t> session_owner_uid = 0;
 
   // Waits until a Generate (or Move) has arrived, and takes it out.
   struct open_reply {

@@ -97,7 +97,8 @@ TEST_F(monitor_test, a_reader_that_stopped_reading_is_told_what_it_lost) {
   // What the kernel and the queue held arrives without gaps; after that, one more event is sent
   // until one arrives with the count.
   std::int64_t expected = 1;
-  for (;;) {
+  for (int received = 0;; ++received) {
+    ASSERT_LT(received, 10 * published) << "it was never told";
     const auto reply = client.receive();
     ASSERT_TRUE(reply.is_object());
     const auto got = from_json<monitor_reply>(reply.at("parameters").as_object());

@@ -102,7 +102,7 @@ inline program integers(int warps) {
     out.put(b.select(p, a, c));
   }
   for (int bits : {1, 4, 7, 8}) {
-    val cut = lanes_a & b.i32(((1 << bits) - 1) * 0x01010101);
+    val cut = lanes_a & b.u32(((1u << bits) - 1) * 0x01010101u);
     out.put(b.dot4(cut, lanes_b, uniform, bits));
   }
   out.put(lanes_a << 7);
@@ -243,7 +243,7 @@ inline program tiles(int warps, int columns, int words, int bits) {
   vals weights;
   for (int k = 0; k < words; k++)
     weights.push_back(b.load_lanes(memory_type::i32, b.offset(x, 4 * k)) &
-                      b.i32(((1 << bits) - 1) * 0x01010101));
+                      b.u32(((1u << bits) - 1) * 0x01010101u));
   vals acc = b.loop(
       b.i32(0), b.argument_i32(3), 1,
       {b.tile_zero(scalar_type::i32, columns), b.tile_zero(scalar_type::f32, columns)},

@@ -31,17 +31,21 @@ struct cpu_command_list : command_list {
 // Cores that this process may use (a container or a service may have few of them).
 unsigned usable_cores() {
   cpu_set_t set;
-  if (::sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
+  if (::sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0) {
     return static_cast<unsigned>(CPU_COUNT(&set));
+  }
   return std::max(1u, std::thread::hardware_concurrency());
 }
 
 std::string processor_name() {
   std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);)
-    if (line.starts_with("model name"))
-      if (std::size_t colon = line.find(": "); colon != std::string::npos)
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("model name")) {
+      if (std::size_t colon = line.find(": "); colon != std::string::npos) {
         return line.substr(colon + 2);
+      }
+    }
+  }
   return "this host's processor";
 }
 
@@ -77,11 +81,12 @@ class cpu_device : public device {
 };
 
 result<const device_kernel*> cpu_device::compile(const kernels::program& p) {
-  if (std::size_t wanted = std::size_t{p.shared_words} * 4; wanted > shared_bytes)
+  if (std::size_t wanted = std::size_t{p.shared_words} * 4; wanted > shared_bytes) {
     return fail(error_code::unsupported,
                 "kernel program '" + p.name + "' wants " + std::to_string(wanted) +
                     " bytes of shared memory; a workgroup has " + std::to_string(shared_bytes),
                 info_.name);
+  }
   auto run = compiler_->compile(p);
   if (!run) return tl::unexpected(run.error());
   std::lock_guard lock(mutex_);
@@ -97,11 +102,12 @@ result<std::unique_ptr<command_list>> cpu_device::record(std::span<const dispatc
   auto list = std::make_unique<cpu_command_list>();
   list->phases.reserve(phases.size());
   for (const dispatch& d : phases) {
-    if (std::uint64_t{d.groups_x} * d.groups_y > UINT32_MAX)
+    if (std::uint64_t{d.groups_x} * d.groups_y > UINT32_MAX) {
       return fail(error_code::unsupported,
                   "a phase of " + std::to_string(d.groups_x) + " by " + std::to_string(d.groups_y) +
                       " workgroups; at most 4294967295 are possible",
                   info_.name);
+    }
     const auto& kernel = static_cast<const cpu_kernel&>(*d.kernel);
     list->phases.push_back({kernel.run, d.groups_x, d.groups_y, d.arguments});
   }
@@ -130,16 +136,18 @@ tl::unexpected<error> outside(const char* what, std::size_t offset, std::size_t 
 
 result<void> cpu_device::write(device_memory& to, std::size_t offset,
                                std::span<const std::byte> from) {
-  if (offset > to.bytes() || from.size() > to.bytes() - offset)
+  if (offset > to.bytes() || from.size() > to.bytes() - offset) {
     return outside("write", offset, from.size(), to.bytes());
+  }
   if (!from.empty()) std::memcpy(to.host() + offset, from.data(), from.size());
   return {};
 }
 
 result<void> cpu_device::read(const device_memory& from, std::size_t offset,
                               std::span<std::byte> to) {
-  if (offset > from.bytes() || to.size() > from.bytes() - offset)
+  if (offset > from.bytes() || to.size() > from.bytes() - offset) {
     return outside("read", offset, to.size(), from.bytes());
+  }
   if (!to.empty()) std::memcpy(to.data(), from.host() + offset, to.size());
   return {};
 }

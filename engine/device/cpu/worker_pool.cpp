@@ -91,8 +91,9 @@ result<std::unique_ptr<worker_pool>> worker_pool::start(unsigned threads,
       pool->shared_.emplace_back(p);
     }
     pool->running_.emplace_back([p = pool.get()] { p->coordinate(); });
-    for (unsigned k = 1; k < threads; k++)
+    for (unsigned k = 1; k < threads; k++) {
       pool->running_.emplace_back([p = pool.get(), k] { p->work(k); });
+    }
   } catch (const std::exception& e) {
     return fail(error_code::io,
                 "cannot start " + std::to_string(threads) + " worker threads: " + e.what(), "cpu");
@@ -114,8 +115,9 @@ worker_pool::~worker_pool() {
 void worker_pool::submit(std::span<const cpu_phase> phases) {
   std::uint32_t number = submitted_.load();
   for (std::uint32_t done = finished_.load(); number - done >= queue_length;
-       done = finished_.load())
+       done = finished_.load()) {
     finished_.wait(done);
+  }
   queue_[number % queue_length] = phases;
   submitted_.store(number + 1);
   submitted_.notify_one();
@@ -123,8 +125,9 @@ void worker_pool::submit(std::span<const cpu_phase> phases) {
 
 void worker_pool::wait() {
   std::uint32_t target = submitted_.load();
-  for (std::uint32_t done = finished_.load(); done != target; done = finished_.load())
+  for (std::uint32_t done = finished_.load(); done != target; done = finished_.load()) {
     finished_.wait(done);
+  }
 }
 
 // ---- the coordinator
@@ -132,8 +135,9 @@ void worker_pool::wait() {
 void worker_pool::coordinate() {
   set_float_environment();
   for (std::uint32_t next = 0;; next++) {
-    while (!spin_until([&] { return submitted_.load(std::memory_order_acquire) != next; }))
+    while (!spin_until([&] { return submitted_.load(std::memory_order_acquire) != next; })) {
       submitted_.wait(next);
+    }
     if (stopping_.load()) return;
     for (const cpu_phase& phase : queue_[next % queue_length]) run_phase(phase, shared_[0].get());
     finished_.store(next + 1);
