@@ -5,12 +5,12 @@
 # undisturbed, once while memory pressure on the Vulkan device comes and goes, so that a policy moves layers
 # away and back in the middle of the reply. A second run takes seconds.
 #
-#   TERRANE_BUILD=DIR   use another build folder (default: build/release)
+#   TERRANE_BUILD=DIR             use another build folder (default: build/release)
+#   TERRANE_QUICKSTART_TOKENS=N   the length of the replies (default: what this machine says in eight seconds)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
 build=${TERRANE_BUILD:-$root/build/release}
-tokens=${TERRANE_QUICKSTART_TOKENS:-120}
 
 say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 [ -t 1 ] || say() { printf '\n%s\n' "$*"; }
@@ -47,7 +47,7 @@ devices:
   - {name: vulkan, budget: 600MiB}
 start_on: vulkan
 policies: [$root/examples/quickstart/give-way.yaml]
-telemetry: {period: 100ms, readings_file: $work/readings.yaml}
+telemetry: {period: 50ms, readings_file: $work/readings.yaml}
 control: {socket: $work/control.sock}
 replies: {temperature: 0, hash_logits: true}
 YAML
@@ -63,7 +63,10 @@ for _ in $(seq 600); do
 done
 "$ctl" devices
 
-question="Tell me a short story about a mountain that wanted to travel."
+# How much of a reply is about eight seconds here: long enough to move layers away and back, twice.
+tokens=${TERRANE_QUICKSTART_TOKENS:-$("$ctl" generate --max-tokens 24 --json "A mountain" |
+  "$root/examples/quickstart/length.py" 8)}
+question="Tell me a long story about a mountain that wanted to travel, and about all whom it met on its way."
 ask() { "$ctl" generate --chat --max-tokens "$tokens" --json "$question" | tee "$1" | "$root/examples/quickstart/show.py"; }
 
 say "5. The question, undisturbed: all layers stay on the Vulkan device"
@@ -78,16 +81,16 @@ echo "> $question"
 "$ctl" monitor --json >"$work/events.json" &
 monitor=$!
 (
-  # Pressure comes when the reply has begun, and goes when the layers have left; twice.
-  wait_for() { for _ in $(seq 1200); do grep -c "$1" "$work/events.json" 2>/dev/null | grep -qx "$2" && return; sleep 0.05; done; }
-  while [ ! -s "$work/moved.json" ]; do sleep 0.05; done
-  for round in 1 2; do
-    sleep 1
+  # Pressure comes when the reply has begun, and goes a few words after the layers have left; twice.
+  reached() { until [ "$(grep -c "$1" "$2" 2>/dev/null)" -ge "$3" ]; do sleep 0.02; done; }
+  words() { reached text "$work/moved.json" $(($(grep -c text "$work/moved.json" 2>/dev/null || true) + $1)); }
+  for moves in 1 3; do
+    words 8
     echo 'vulkan: {vram.used_ratio: 97%}' >"$work/readings.yaml"
-    wait_for move_committed $((2 * round - 1))
-    sleep 1
+    reached move_committed "$work/events.json" $moves
+    words 8
     echo 'vulkan: {vram.used_ratio: 30%}' >"$work/readings.yaml"
-    wait_for move_committed $((2 * round))
+    reached move_committed "$work/events.json" $((moves + 1))
   done
 ) &
 pressure=$!
@@ -102,5 +105,5 @@ say "7. What happened"
 decision=$(grep -o '"decision":[0-9]*' "$work/events.json" | head -1 | cut -d: -f2)
 if [ -n "$decision" ]; then
   say "Why (terranectl explain $decision)"
-  "$ctl" explain "$decision" | head -25
+  "$ctl" explain "$decision"
 fi

@@ -1,6 +1,7 @@
 #include <charconv>
 #include <fstream>
 #include <iterator>
+#include <span>
 
 #include "ipc/terranectl/commands.hpp"
 #include "ipc/terranectl/words.hpp"
@@ -56,6 +57,43 @@ void print_candidates(const context& with, const std::vector<candidate_info>& ca
   with.print(rows);
 }
 
+// Actions in a row that differ in nothing but their subject: one line says it better than sixty.
+struct alike_actions {
+  std::span<const action_info> actions;
+
+  std::string subject() const {
+    const std::string& first = actions.front().subject;
+    return actions.size() == 1
+               ? first
+               : std::to_string(actions.size()) + ": " + first + " to " + actions.back().subject;
+  }
+  std::int64_t bytes() const {
+    std::int64_t sum = 0;
+    for (const action_info& one : actions) {
+      sum += one.bytes;
+    }
+    return sum;
+  }
+};
+
+bool alike(const action_info& a, const action_info& b) {
+  return a.verb == b.verb && a.from == b.from && a.to == b.to && a.outcome == b.outcome &&
+         a.pause_ms == b.pause_ms && a.reason == b.reason && a.detail == b.detail;
+}
+
+std::vector<alike_actions> join_alike(std::span<const action_info> actions) {
+  std::vector<alike_actions> joined;
+  for (std::size_t first = 0; first < actions.size();) {
+    std::size_t last = first + 1;
+    while (last < actions.size() && alike(actions[first], actions[last])) {
+      ++last;
+    }
+    joined.push_back({actions.subspan(first, last - first)});
+    first = last;
+  }
+  return joined;
+}
+
 void print_actions(const context& with, const std::vector<action_info>& actions) {
   table rows({{"ACTION"},
               {"WHAT"},
@@ -65,9 +103,10 @@ void print_actions(const context& with, const std::vector<action_info>& actions)
               {"OUTCOME"},
               {"PAUSE", align::right},
               {"WHY", align::left, true}});
-  for (const action_info& one : actions) {
-    rows.add({boost::describe::enum_to_string(one.verb, ""), one.subject, cut(one.from, 20),
-              cut(one.to, 20), bytes_text(one.bytes),
+  for (const alike_actions& group : join_alike(actions)) {
+    const action_info& one = group.actions.front();
+    rows.add({boost::describe::enum_to_string(one.verb, ""), group.subject(), cut(one.from, 16),
+              cut(one.to, 16), bytes_text(group.bytes()),
               boost::describe::enum_to_string(one.outcome, ""),
               one.pause_ms ? ms_text(*one.pause_ms) : "", one.detail.value_or(one.reason)});
   }

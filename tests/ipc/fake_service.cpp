@@ -38,8 +38,19 @@ decision_info decision(std::int64_t id) {
       {"vram.used_ratio", condition_side::above, 0.92, 0.95, 0.4, condition_verdict::met, 6, 5});
   made.candidates.push_back({action_verb::move, "layer.1.ffn", gpu, "cpu", 3 * mib, std::nullopt,
                              "bring VRAM back to 84 %"});
-  made.actions.push_back({action_verb::move, "layer.1.ffn", gpu, "cpu", 3 * mib,
-                          "bring VRAM back to 84 %", action_outcome::done, std::nullopt, 1.25});
+  for (const char* part : {"layer.1.ffn", "layer.1.attn"}) {
+    made.actions.push_back({action_verb::move, part, gpu, "cpu", 3 * mib, "bring VRAM back to 84 %",
+                            action_outcome::done, std::nullopt, 1.25});
+  }
+  made.actions.push_back({action_verb::move,
+                          "layer.0.ffn",
+                          gpu,
+                          "cpu",
+                          3 * mib,
+                          "bring VRAM back to 84 %",
+                          action_outcome::failed,
+                          "no room",
+                          {}});
   made.text = "vram-spill moved layer.1.ffn to cpu.";
   return made;
 }

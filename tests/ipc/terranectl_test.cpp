@@ -273,6 +273,9 @@ TEST_F(terranectl_test, plan_explain_and_why_tell_in_sentences) {
   EXPECT_EQ(run({"explain", "41"}), 0);
   EXPECT_THAT(out.str(), HasSubstr("vram-spill moved layer.1.ffn to cpu."));
   EXPECT_THAT(out.str(), HasSubstr("1.25 ms"));
+  EXPECT_THAT(out.str(), HasSubstr("2: layer.1.ffn to layer.1.attn"));
+  EXPECT_THAT(out.str(), HasSubstr("6.0 MiB"));
+  EXPECT_THAT(out.str(), HasSubstr("layer.0.ffn"));
   EXPECT_EQ(run({"why", "head"}), 0);
   EXPECT_THAT(out.str(), HasSubstr("head is on cpu."));
   EXPECT_EQ(run({"why", "heat"}), 1);
