@@ -33,11 +33,7 @@ result<std::unique_ptr<device>> open_untested(const std::string& name,
 
 std::vector<device_candidate> list_devices(const device_settings& settings) {
   std::vector<device_candidate> found;
-  device_info cpu;
-  cpu.name = "cpu";
-  cpu.kind = device_kind::cpu;
-  cpu.host_memory = true;
-  found.push_back({cpu, ""});
+  found.push_back({describe_cpu({settings.cpu_threads, 0, settings.cache_folder}), ""});
   result<std::vector<vulkan_candidate>> vulkan = list_vulkan_devices(vulkan_settings(settings));
   if (vulkan)
     for (vulkan_candidate& c : *vulkan) found.push_back({std::move(c.info), std::move(c.refused)});

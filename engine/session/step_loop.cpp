@@ -43,9 +43,9 @@ step_loop::step_loop(const model& of, const tokenizer& words, device_rooms& room
 
 step_loop::~step_loop() {
   post([this] {
-    for (auto& s : sessions_) {
-      if (s->answering) finish(*s, stop_reason::stopped);
-    }
+    // From the last: a session that is not kept leaves the list when it ends.
+    for (std::size_t i = sessions_.size(); i-- > 0;)
+      if (sessions_[i]->answering) finish(*sessions_[i], stop_reason::stopped);
     ending_ = true;
   });
   thread_.join();
@@ -293,8 +293,8 @@ result<session_id> step_loop::accept(generate_request request,
   if (s == nullptr) {
     const auto slot = std::find(slots_.begin(), slots_.end(), false);
     if (slot == slots_.end())
-      return fail(error_code::no_room,
-                  "all " + std::to_string(slots_.size()) + " sessions are in use", "sessions");
+      return fail(error_code::conflict, "all " + std::to_string(slots_.size()) +
+                                            " sessions are in use; try again when one has ended");
     fresh = std::make_unique<session>();
     fresh->id = next_session_;
     fresh->owner = request.owner;

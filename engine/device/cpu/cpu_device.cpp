@@ -154,6 +154,18 @@ result<void> cpu_device::read(const device_memory& from, std::size_t offset,
 
 }  // namespace
 
+device_info describe_cpu(const cpu_device_options& options) {
+  const unsigned threads = options.threads != 0 ? options.threads : usable_cores();
+  device_info info;
+  info.name = "cpu";
+  info.kind = device_kind::cpu;
+  info.description =
+      processor_name() + ", " + std::to_string(threads) + (threads == 1 ? " thread" : " threads");
+  info.memory_bytes = host_memory_bytes();
+  info.host_memory = true;
+  return info;
+}
+
 result<std::unique_ptr<device>> make_cpu_device(const cpu_device_options& options) {
   auto cache = std::make_unique<kernels::code_cache>(options.cache_folder);
   auto compiler = kernels::host_compiler::make(cache.get());
@@ -161,13 +173,8 @@ result<std::unique_ptr<device>> make_cpu_device(const cpu_device_options& option
   unsigned threads = options.threads != 0 ? options.threads : usable_cores();
   auto pool = worker_pool::start(threads, shared_bytes);
   if (!pool) return tl::unexpected(pool.error());
-  device_info info;
-  info.name = "cpu";
-  info.kind = device_kind::cpu;
-  info.description = processor_name() + ", " + std::to_string(threads) + " threads";
+  device_info info = describe_cpu(options);
   info.driver = (*compiler)->identity();
-  info.memory_bytes = host_memory_bytes();
-  info.host_memory = true;
   auto made = std::make_unique<cpu_device>(std::move(info), std::move(cache), std::move(*compiler),
                                            std::move(*pool));
   made->set_budget_bytes(options.budget_bytes);

@@ -23,6 +23,9 @@ struct cpu_device_options {
   std::string cache_folder;        // of compiled kernels; empty: none are kept on disk
 };
 
+// What the device will say of itself, but for its driver.
+device_info describe_cpu(const cpu_device_options& options = {});
+
 // Fails with unsupported when LLVM has no target for this host, with io when threads cannot start.
 // A cache folder that cannot be used is no error: kernels are then compiled again.
 result<std::unique_ptr<device>> make_cpu_device(const cpu_device_options& options = {});

@@ -36,8 +36,7 @@ golden read_golden(const std::string& name) {
   return g;
 }
 
-// Likelihoods and likeliest tokens along a text that is given. `exact`: llama.cpp's backend that
-// does not round activations.
+// Likelihoods and likeliest tokens along a text that is given.
 class teacher final : public engine::reply_observer {
  public:
   teacher(const golden& file, const golden& exact) : golden_(file), exact_(exact) {}
@@ -73,7 +72,7 @@ TEST(faithful, smollm2_agrees_with_llama_cpp) {
   if (path == nullptr)
     GTEST_SKIP() << "TERRANE_SMOLLM2 does not name the model (tests/run.sh sets it)";
   const golden g = read_golden("smollm2_perplexity.txt"),
-               exact = read_golden("smollm2_blas_perplexity.txt");
+               exact = read_golden("smollm2_exact_perplexity.txt");
   ASSERT_EQ(g.tokens, exact.tokens);
   bench::model_choice choice;
   choice.path = path;
@@ -93,8 +92,8 @@ TEST(faithful, smollm2_agrees_with_llama_cpp) {
   const double perplexity = std::exp(t->nll / static_cast<double>(t->predicted));
   const double count = static_cast<double>(t->positions);
   std::printf(
-      "perplexity %.6f; llama.cpp's CPU kernels %.6f (%+.3f %%), its BLAS backend %.6f (%+.3f %%)\n"
-      "likeliest tokens equal to llama.cpp's: CPU kernels %.2f %%, BLAS backend %.2f %%\n",
+      "perplexity %.6f; llama.cpp on the file %.6f (%+.3f %%), without rounding %.6f (%+.3f %%)\n"
+      "likeliest tokens equal to llama.cpp's: on the file %.2f %%, without rounding %.2f %%\n",
       perplexity, g.perplexity, 100 * (perplexity / g.perplexity - 1), exact.perplexity,
       100 * (perplexity / exact.perplexity - 1), 100 * static_cast<double>(t->agreed) / count,
       100 * static_cast<double>(t->agreed_exactly) / count);

@@ -71,6 +71,17 @@ TEST(replies, give_back_their_pages) {
   EXPECT_EQ(e->devices()[0]->used_bytes(engine::memory_use::kv), 0U);
 }
 
+TEST(replies, end_all_when_the_engine_does) {
+  auto e = tiny_engine();
+  std::vector<std::shared_ptr<bench::recorder>> replies;
+  for (std::uint32_t i = 0; i < e->options().sessions; i++) {
+    replies.push_back(std::make_shared<bench::recorder>());
+    ASSERT_TRUE(e->generate(request(*e, 3, 400), replies.back()).has_value());
+  }
+  e.reset();
+  for (const auto& reply : replies) EXPECT_TRUE(reply->ended());
+}
+
 TEST(replies, end_at_the_context) {
   auto e = tiny_engine("tiny", "Q4_1", 64);
   auto reply = std::make_shared<bench::recorder>();
