@@ -13,7 +13,7 @@ ipc::refusal refusal_of(const error& e) {
       return ipc::refuse::context_exceeded(static_cast<std::int64_t>(e.needed),
                                            static_cast<std::int64_t>(e.available));
     case error_code::cancelled:
-      return ipc::refuse::cancelled(e.message);
+      return ipc::refuse::cancelled("the move");
     case error_code::not_finite:
       return ipc::refuse::not_finite(e.where);
     case error_code::conflict:

@@ -287,7 +287,10 @@ policies::policy_set::load_result<policies::policy_set_ptr> service::reload_poli
 void service::policy_reload(const ipc::caller&, ipc::answer<ipc::policy_reload_reply> to) {
   with_engine(to, [this, to](engine::inference_engine&, control_loop&) {
     auto set = reload_policies();
-    if (!set) return to.fail(ipc::refuse::policy_invalid(daemon::to_protocol(set.error())));
+    if (!set) {
+      return to.fail(ipc::refuse::policy_invalid(daemon::to_protocol(set.error()),
+                                                 "the old set stays in force"));
+    }
     to.finish({(*set)->revision(), count((*set)->rules().size()),
                daemon::to_protocol((*set)->warnings())});
   });
@@ -299,7 +302,10 @@ void service::plan(const ipc::caller&, ipc::plan_request request, ipc::answer<ip
     policies::policy_set_ptr set = loop.policies();
     if (request.content) {
       auto tried = policies::policy_set::from_sources({{*request.file, *request.content}});
-      if (!tried) return to.fail(ipc::refuse::policy_invalid(daemon::to_protocol(tried.error())));
+      if (!tried) {
+        return to.fail(
+            ipc::refuse::policy_invalid(daemon::to_protocol(tried.error()), "nothing was tried"));
+      }
       set = *tried;
     }
     // On copies, so that nothing is changed.
@@ -311,9 +317,12 @@ void service::plan(const ipc::caller&, ipc::plan_request request, ipc::answer<ip
         return to.fail(ipc::refuse::invalid_parameter("assume", fault));
     ipc::plan_reply r;
     r.revision = count(e.revision());
-    for (const policies::decision_record& record : evaluate_as_if_held(*set, now, state).records)
+    for (policies::decision_record record : evaluate_as_if_held(*set, now, state).records) {
+      // A dry run's numbers will be given again, to decisions and moves that are carried out.
+      record.id = 0;
+      for (policies::planned_move& m : record.moves) m.id = 0;
       r.decisions.push_back(describe(record));
-    for (ipc::decision_info& d : r.decisions) d.id = 0;
+    }
     to.finish(r);
   });
 }

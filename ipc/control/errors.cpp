@@ -182,18 +182,13 @@ refusal not_finite(std::string_view part) {
                    " gave a value that is not finite; the model's file or the device is faulty");
 }
 
-refusal policy_invalid(const std::vector<diagnostic>& diagnostics) {
+refusal policy_invalid(const std::vector<diagnostic>& diagnostics, std::string_view so) {
   json::array list;
   for (const diagnostic& one : diagnostics) {
     list.push_back(to_json(one));
   }
-  std::string message = "the policies have faults; the old set stays in force";
-  if (!diagnostics.empty()) {
-    const diagnostic& first = diagnostics.front();
-    message += ". " + first.file + ":" + std::to_string(first.line) + ":" +
-               std::to_string(first.column) + ": " + first.message;
-  }
-  return named("PolicyInvalid", {{"diagnostics", std::move(list)}}, message);
+  return named("PolicyInvalid", {{"diagnostics", std::move(list)}},
+               "the policies have faults; " + std::string(so));
 }
 
 refusal failed(std::string_view message) { return named("Failed", {}, std::string(message)); }

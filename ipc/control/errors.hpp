@@ -40,7 +40,8 @@ refusal unknown_decision(std::int64_t id, std::int64_t oldest, std::int64_t newe
 refusal context_exceeded(std::int64_t prompt_tokens, std::int64_t context_tokens);
 refusal chat_unsupported(std::string_view why);
 refusal not_finite(std::string_view part);
-refusal policy_invalid(const std::vector<diagnostic>& diagnostics);
+// `so` says what became of it, such as "the old set stays in force".
+refusal policy_invalid(const std::vector<diagnostic>& diagnostics, std::string_view so);
 // Whatever has no name of its own: what failed, where, why, what to do.
 refusal failed(std::string_view message);
 // A parameter whose type is right and whose value is not (org.varlink.service.InvalidParameter).

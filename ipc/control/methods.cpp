@@ -1,5 +1,6 @@
 #include "ipc/control/methods.hpp"
 
+#include <limits>
 #include <utility>
 
 namespace terrane::ipc {
@@ -54,6 +55,18 @@ void generate(const call_targets& targets, const caller& who, const parameters& 
     }
     if (wanted.max_tokens && *wanted.max_tokens < 1) {
       return to.fail(refuse::invalid_parameter("max_tokens", "it must be at least 1"));
+    }
+    if (wanted.sampling) {
+      const sampling_settings& s = *wanted.sampling;
+      constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+      for (const auto& [name, value] :
+           {std::pair("sampling.top_k", s.top_k),
+            std::pair("sampling.repetition_window", s.repetition_window)}) {
+        if (value && (*value < 0 || *value > most)) {
+          return to.fail(
+              refuse::invalid_parameter(name, "it must be from 0 to " + std::to_string(most)));
+        }
+      }
     }
     targets.service.generate(who, std::move(wanted), generate_stream(to));
   });

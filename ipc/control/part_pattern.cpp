@@ -22,18 +22,46 @@ std::optional<long> number(std::string_view text) {
   return all && value >= 0 ? std::optional(value) : std::nullopt;
 }
 
+struct range {
+  long first;
+  long last;
+};
+
+// "N-M", else nothing.
+std::optional<range> range_of(std::string_view pattern) {
+  const std::size_t dash = pattern.find('-');
+  if (dash == std::string_view::npos) {
+    return std::nullopt;
+  }
+  const auto first = number(pattern.substr(0, dash));
+  const auto last = number(pattern.substr(dash + 1));
+  return first && last ? std::optional(range{*first, *last}) : std::nullopt;
+}
+
 bool name_matches(std::string_view pattern, std::string_view name) {
   if (pattern == "*" || pattern == name) {
     return true;
   }
-  const std::size_t dash = pattern.find('-');
-  if (dash == std::string_view::npos) {
-    return false;
-  }
-  const auto first = number(pattern.substr(0, dash));
-  const auto last = number(pattern.substr(dash + 1));
+  const auto span = range_of(pattern);
   const auto value = number(name);
-  return first && last && value && *first <= *value && *value <= *last;
+  return span && value && span->first <= *value && *value <= span->last;
+}
+
+bool matches_any(std::string_view pattern, const std::vector<std::string>& parts) {
+  return !pattern.empty() && std::any_of(parts.begin(), parts.end(), [&](const std::string& part) {
+    return part_matches(pattern, part);
+  });
+}
+
+// The pattern with each range cut down to one of its ends.
+std::string end_of(std::string_view pattern, long range::*end) {
+  std::string out;
+  while (!pattern.empty()) {
+    const std::string_view name = next_name(pattern);
+    const auto span = range_of(name);
+    out += (out.empty() ? "" : ".") + (span ? std::to_string((*span).*end) : std::string(name));
+  }
+  return out;
 }
 
 }  // namespace
@@ -54,14 +82,13 @@ tl::expected<std::vector<std::string>, std::string> expand_parts(
     const std::vector<std::string>& patterns, const std::vector<std::string>& parts) {
   std::vector<bool> wanted(parts.size());
   for (const std::string& pattern : patterns) {
-    bool matched = false;
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      if (!pattern.empty() && part_matches(pattern, parts[i])) {
-        wanted[i] = matched = true;
-      }
-    }
-    if (!matched) {
+    // Both ends of a range must exist: "layer.0-99" of a model with 32 layers is a slip.
+    if (!matches_any(pattern, parts) || !matches_any(end_of(pattern, &range::first), parts) ||
+        !matches_any(end_of(pattern, &range::last), parts)) {
       return tl::unexpected(pattern);
+    }
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      wanted[i] = wanted[i] || part_matches(pattern, parts[i]);
     }
   }
   std::vector<std::string> found;

@@ -14,7 +14,7 @@ namespace terrane::ipc {
 bool part_matches(std::string_view pattern, std::string_view part);
 
 // The parts that at least one pattern matches, in their own order. The error is the first pattern
-// that matches none.
+// that matches none, or whose range begins or ends where no part is.
 tl::expected<std::vector<std::string>, std::string> expand_parts(
     const std::vector<std::string>& patterns, const std::vector<std::string>& parts);
 

@@ -75,7 +75,7 @@ int context::report(const error& what) const {
   switch (what.code) {
     case error_code::no_daemon:
       return fail(what.message +
-                      ". Is it running (systemctl status terrane)? Another socket can be named "
+                      ". Is it running (systemctl status terraned)? Another socket can be named "
                       "with --socket or TERRANE_SOCKET",
                   exit_no_daemon);
     case error_code::no_permission:
@@ -100,7 +100,7 @@ int context::report(const varlink::call_failure& what) const {
     for (const auto& one : diagnostics->get_array()) {
       if (const auto read =
               from_json<diagnostic>(one.is_object() ? one.get_object() : boost::json::object())) {
-        err() << printable(read->file) << ":" << read->line << ":" << read->column << ": "
+        err() << printable(place_text(read->file, read->line, read->column)) << ": "
               << printable(read->message) << "\n";
       }
     }

@@ -1,6 +1,6 @@
 #include <charconv>
+#include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <span>
 
 #include "ipc/terranectl/commands.hpp"
@@ -138,23 +138,30 @@ void print_decision(const context& with, const decision_info& decision) {
 void print_diagnostics(const context& with, const std::vector<diagnostic>& diagnostics) {
   for (const diagnostic& one : diagnostics) {
     const bool bad = one.severity == diagnostic_severity::error;
-    with.out() << printable(one.file) << ":" << one.line << ":" << one.column << ": "
+    with.out() << printable(place_text(one.file, one.line, one.column)) << ": "
                << with.paint(bad ? colour::bad : colour::title, bad ? "error" : "warning") << ": "
                << printable(one.message) << "\n";
   }
 }
 
 std::optional<std::string> read_policy(const context& with, const std::string& file, int& code) {
+  std::error_code wrong;
+  if (std::filesystem::is_directory(file, wrong)) {
+    code = with.fail(file + " is a folder; name the files in it");
+    return std::nullopt;
+  }
   std::ifstream stream(file, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-  if (!stream.good() && !stream.eof()) {
+  std::string text(longest_policy_bytes + 1, '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (!stream.is_open() || stream.bad()) {
     code = with.fail("cannot read " + file);
     return std::nullopt;
   }
+  text.resize(static_cast<std::size_t>(stream.gcount()));
   if (text.size() > longest_policy_bytes) {
-    code = with.fail(file + " has " + bytes_text(static_cast<std::int64_t>(text.size())) +
-                     "; a policy file has at most " +
-                     bytes_text(static_cast<std::int64_t>(longest_policy_bytes)));
+    code = with.fail(file + " is longer than " +
+                     bytes_text(static_cast<std::int64_t>(longest_policy_bytes)) +
+                     ", the most a policy file may have");
     return std::nullopt;
   }
   return text;

@@ -12,6 +12,19 @@ namespace {
 
 using action = std::function<int(const context&)>;
 
+// A check of CLI11's that says what is possible in few words.
+CLI::Validator at_least(std::int64_t least, const std::string& type_name) {
+  return CLI::Validator(
+      [least](const std::string& text) {
+        std::int64_t value = 0;
+        const bool good = CLI::detail::lexical_cast(text, value) && value >= least;
+        return good ? std::string()
+                    : "must be a whole number of at least " + std::to_string(least) + ", not " +
+                          printable(text);
+      },
+      type_name);
+}
+
 // The command line of terranectl. Each command leaves what to do in `chosen`.
 class command_line {
  public:
@@ -23,6 +36,7 @@ class command_line {
                     "/run/terrane/control.sock)")
         ->type_name("PATH");
     app_.add_flag("--json", json_, "Print the daemon's replies as JSON, one object a line");
+    app_.set_version_flag("--version", "terranectl " TERRANE_VERSION, "Print the version and exit");
     app_.footer("Exit codes: 0 done, 1 refused or failed, 2 wrong command line, 3 no daemon.");
     add_show();
     add_talk();
@@ -80,23 +94,24 @@ class command_line {
     command("sessions", "Your sessions (all of them for an administrator)", show_sessions);
     auto* events = command("monitor", "Events as they happen",
                            [this](const context& with) { return monitor(with, count_); });
-    events->add_option("--count", count_, "Leave after so many events")->check(CLI::PositiveNumber);
+    events->add_option("--count", count_, "Leave after so many events")->check(at_least(1, "N"));
   }
 
   void add_talk_options(CLI::App* to) {
     sampling_settings& sampling = talk_.sampling;
     to->add_option("--system", talk_.system, "The system message");
-    to->add_option("--max-tokens", talk_.max_tokens, "The longest reply")
-        ->check(CLI::PositiveNumber);
-    to->add_option("--temperature", sampling.temperature, "0 always takes the likeliest token")
-        ->check(CLI::NonNegativeNumber);
-    to->add_option("--top-k", sampling.top_k, "Choose among so many tokens");
+    to->add_option("--max-tokens", talk_.max_tokens, "The longest reply")->check(at_least(1, "N"));
+    to->add_option("--temperature", sampling.temperature, "0 always takes the likeliest token");
+    to->add_option("--top-k", sampling.top_k, "Choose among so many tokens; 0 is all")
+        ->check(at_least(0, "N"));
     to->add_option("--top-p", sampling.top_p, "Choose among tokens of this probability together");
     to->add_option("--min-p", sampling.min_p, "Leave out tokens this much less likely");
     to->add_option("--repetition-penalty", sampling.repetition_penalty, "1 is none");
-    to->add_option("--repetition-window", sampling.repetition_window, "Over so many last tokens");
+    to->add_option("--repetition-window", sampling.repetition_window, "Over so many last tokens")
+        ->check(at_least(0, "N"));
     to->add_option("--seed", sampling.seed, "The same seed gives the same reply");
-    to->add_option("--stop", talk_.stop, "End the reply before this text")->take_all();
+    to->add_option("--stop", talk_.stop, "End the reply before this text; may be given again")
+        ->allow_extra_args(false);
     to->add_flag("--stats", talk_.statistics, "Print counts and times after a reply");
   }
 
@@ -119,6 +134,12 @@ class command_line {
   void add_steer() {
     auto* move = command("move", "Move parts of the model to a device: move PART... DEVICE",
                          [this](const context& with) {
+                           if (words_.size() < 2) {
+                             return with.fail(
+                                 "move takes parts and then a device, such as: terranectl move "
+                                 "layer.0-11 vulkan",
+                                 exit_usage);
+                           }
                            const std::string device = words_.back();
                            words_.pop_back();
                            return move_parts(with, words_, device, revision_);
@@ -127,8 +148,7 @@ class command_line {
             "PART", words_,
             "Parts (layer.0-11, layer.*.attn, head, all), then the device (the beginning of "
             "its name will do)")
-        ->required()
-        ->expected(-2);  // two or more
+        ->required();
     auto* cancel = command("cancel", "Give up a move that is being prepared",
                            [this](const context& with) { return cancel_move(with, number_); });
     cancel->add_option("MOVE", number_)->required();
@@ -138,7 +158,8 @@ class command_line {
         });
     spill->add_option("SESSION", number_)->required();
     spill->add_option("--to", device_, "The device (default: the host)");
-    spill->add_option("--keep", keep_, "Keep the newest so many tokens where they are");
+    spill->add_option("--keep", keep_, "Keep the newest so many tokens where they are")
+        ->check(at_least(0, "N"));
     auto* fetch = command("fetch", "Bring KV pages of a session back", [this](const context& with) {
       return fetch_kv(with, {number_, revision_});
     });
@@ -160,8 +181,9 @@ class command_line {
 
     auto* dry = command("plan", "What the policies would do now; never acts",
                         [this](const context& with) { return plan(with, assume_, text_); });
-    dry->add_option("--assume", assume_, "As if a reading were so: OBJECT/METRIC=VALUE")
-        ->take_all();
+    dry->add_option("--assume", assume_,
+                    "As if a reading were so: OBJECT/METRIC=VALUE; may be given again")
+        ->allow_extra_args(false);
     dry->add_option("--file", text_, "Try this policy file instead of those in force");
     auto* explanation = command("explain", "What was seen, considered and done in a decision",
                                 [this](const context& with) { return explain(with, number_); });

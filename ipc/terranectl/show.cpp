@@ -35,11 +35,7 @@ const char* verb_of(access_level level) {
   return "";
 }
 
-void print_status(const context& with, const status_reply& status) {
-  const char* state = boost::describe::enum_to_string(status.state, "");
-  line(with, "daemon",
-       std::string(state) + ", version " + status.version + ", process " +
-           std::to_string(status.pid) + ", up " + duration_text(status.uptime_s));
+void print_working(const context& with, const status_reply& status) {
   line(with, "model", status.model ? model_text(*status.model) : "none");
   line(with, "placement",
        "revision " + std::to_string(status.revision) + ", " +
@@ -53,6 +49,18 @@ void print_status(const context& with, const status_reply& status) {
        std::to_string(status.policies) + ", revision " + status.policy_revision +
            (status.last_decision ? ", last decision " + std::to_string(*status.last_decision)
                                  : ", no decision yet"));
+}
+
+void print_status(const context& with, const status_reply& status) {
+  const char* state = boost::describe::enum_to_string(status.state, "");
+  line(with, "daemon",
+       std::string(state) + ", version " + status.version + ", process " +
+           std::to_string(status.pid) + ", up " + duration_text(status.uptime_s));
+  if (status.state == daemon_state::ready) {
+    print_working(with, status);
+  } else if (status.state == daemon_state::starting) {
+    line(with, "model", "is being loaded");
+  }
   line(with, "access", std::string("you may ") + verb_of(status.access));
   for (const std::string& warning : status.warnings) {
     with.out() << with.paint(colour::bad, "warning   ") << printable(warning) << "\n";

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "ipc/control/part_pattern.hpp"
 #include "ipc/terranectl/commands.hpp"
 #include "ipc/terranectl/words.hpp"
@@ -19,11 +21,26 @@ std::optional<std::string> full_device(const context& with, const std::string& t
   return resolve_device(text, names);
 }
 
-// The parts that are meant, and the revision of the placement they were looked up in.
-std::optional<move_request> request_for(const context& with,
-                                        const std::vector<std::string>& patterns, int& code) {
+// The parts that are meant, the revision of the placement they were looked up in, and that
+// placement.
+struct wanted_move {
+  move_request request;
+  std::vector<part_placement> placement;
+
+  // How many of the parts are on the device already.
+  std::size_t there() const {
+    return static_cast<std::size_t>(
+        std::count_if(placement.begin(), placement.end(), [&](const part_placement& one) {
+          return one.device == request.device &&
+                 std::find(request.parts.begin(), request.parts.end(), one.part) !=
+                     request.parts.end();
+        }));
+  }
+};
+std::optional<wanted_move> request_for(const context& with,
+                                       const std::vector<std::string>& patterns, int& code) {
   const auto object = with.call("Placement", {}, code);
-  const auto reply = object ? with.understand<placement_reply>(*object, code) : std::nullopt;
+  auto reply = object ? with.understand<placement_reply>(*object, code) : std::nullopt;
   if (!reply) {
     return std::nullopt;
   }
@@ -38,7 +55,7 @@ std::optional<move_request> request_for(const context& with,
                      "are possible");
     return std::nullopt;
   }
-  return move_request{std::move(*parts), "", reply->revision};
+  return wanted_move{{std::move(*parts), "", reply->revision}, std::move(reply->parts)};
 }
 
 void print_progress(const context& with, const move_reply& reply) {
@@ -49,11 +66,22 @@ void print_progress(const context& with, const move_reply& reply) {
              << bytes_text(reply.bytes_total) << std::flush;
 }
 
-void print_moved(const context& with, const move_request& request, const move_reply& reply) {
-  with.out() << (with.around().out_is_terminal ? "\r\033[K" : "") << "moved "
+void print_moved(const context& with, const wanted_move& wanted, const move_reply& reply) {
+  const move_request& request = wanted.request;
+  const std::size_t there = wanted.there(), moved = request.parts.size() - there;
+  const std::string device = printable(device_names({request.device}).brief(request.device));
+  with.out() << (with.around().out_is_terminal ? "\r\033[K" : "");
+  if (moved == 0) {
+    with.out() << (there == 1 ? request.parts.front() + " is on "
+                              : "all " + std::to_string(there) + " parts are on ")
+               << device << " already\n";
+    return;
+  }
+  with.out() << "moved "
              << (request.parts.size() == 1 ? request.parts.front()
-                                           : std::to_string(request.parts.size()) + " parts")
-             << " to " << printable(device_names({request.device}).brief(request.device)) << ": "
+                                           : std::to_string(moved) + " parts")
+             << " to " << device
+             << (there > 0 ? " (" + std::to_string(there) + " were there already)" : "") << ": "
              << bytes_text(reply.bytes_total);
   if (reply.pause_ms) {
     with.out() << ", pause " << ms_text(*reply.pause_ms);
@@ -75,23 +103,24 @@ int done(const context& with, std::string_view member, const boost::json::object
 int move_parts(const context& with, const std::vector<std::string>& patterns,
                const std::string& device, std::optional<std::int64_t> revision) {
   int code = exit_done;
-  auto request = request_for(with, patterns, code);
-  const auto target = request ? full_device(with, device, code) : std::nullopt;
+  auto wanted = request_for(with, patterns, code);
+  const auto target = wanted ? full_device(with, device, code) : std::nullopt;
   auto client = target ? with.connect(code) : std::nullopt;
   if (!client) {
     return code;
   }
-  request->device = *target;
-  request->revision = revision ? revision : request->revision;
-  const auto moved = client->stream(
-      method_name("Move"), to_json(*request), [&](const boost::json::object& object, bool more) {
-        if (with.json()) {
-          with.print_json(object);
-        } else if (const auto reply = with.understand<move_reply>(object, code)) {
-          more ? print_progress(with, *reply) : print_moved(with, *request, *reply);
-        }
-        return true;
-      });
+  wanted->request.device = *target;
+  wanted->request.revision = revision ? revision : wanted->request.revision;
+  const auto moved =
+      client->stream(method_name("Move"), to_json(wanted->request),
+                     [&](const boost::json::object& object, bool more) {
+                       if (with.json()) {
+                         with.print_json(object);
+                       } else if (const auto reply = with.understand<move_reply>(object, code)) {
+                         more ? print_progress(with, *reply) : print_moved(with, *wanted, *reply);
+                       }
+                       return true;
+                     });
   return moved ? code : with.report(moved.error());
 }
 

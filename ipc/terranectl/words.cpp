@@ -79,6 +79,17 @@ std::string clock_text(std::int64_t unix_ms) {
   return text + std::string(".") + std::string(3 - thousandths.size(), '0') + thousandths;
 }
 
+std::string place_text(const std::string& file, std::int64_t line, std::int64_t column) {
+  std::string text = file;
+  if (line > 0) {
+    text += ":" + std::to_string(line);
+    if (column > 0) {
+      text += ":" + std::to_string(column);
+    }
+  }
+  return text;
+}
+
 std::size_t width_of(std::string_view text) {
   return static_cast<std::size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return !continues_character(c); }));

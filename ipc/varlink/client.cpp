@@ -145,6 +145,11 @@ call_result<void> client::stream(std::string_view method, const boost::json::obj
 
 call_result<void> client::send(const varlink::call& what) {
   const std::string bytes = write_call(what);
+  // JSON is UTF-8. Said here, where the text is known, and not by the byte of a message.
+  if (!parse_call(std::string_view(bytes).substr(0, bytes.size() - 1), deepest_reply)) {
+    return broken(error_code::invalid_text,
+                  "the text is not UTF-8; convert it first, for instance with iconv");
+  }
   std::string_view left = bytes;
   while (!left.empty()) {
     const ssize_t sent = ::send(descriptor_, left.data(), left.size(), MSG_NOSIGNAL);

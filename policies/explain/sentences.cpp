@@ -122,8 +122,8 @@ std::string headline(const decision_record& r) {
 }
 
 std::string explain_text(const decision_record& r) {
-  std::string text = "Decision " + std::to_string(r.id) + " at " + std::to_string(r.time_ms) +
-                     " ms, snapshot " + std::to_string(r.snapshot_sequence) + ": " + headline(r) +
+  std::string text = (r.id == 0 ? "A dry run" : "Decision " + std::to_string(r.id)) +
+                     " on snapshot " + std::to_string(r.snapshot_sequence) + ": " + headline(r) +
                      in_brackets(r.where) + ".\n";
   for (const condition_value& c : r.conditions) text += "  Saw: " + sentence(c) + ".\n";
   const std::string planned =

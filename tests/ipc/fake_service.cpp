@@ -92,7 +92,7 @@ void fake_service::note(std::string what) {
 void fake_service::status(const caller& who, answer<status_reply> to) {
   status_reply reply;
   reply.version = "0.1.0";
-  reply.state = daemon_state::ready;
+  reply.state = state;
   reply.access = who.level;
   reply.pid = 4711;
   reply.uptime_s = 3725;
@@ -259,7 +259,8 @@ void fake_service::policy_lint(const caller&, policy_lint_request request,
 
 void fake_service::policy_reload(const caller&, answer<policy_reload_reply> to) {
   to.fail(refuse::policy_invalid(
-      {{"vram.yaml", 3, 5, diagnostic_severity::error, "leave must be below enter"}}));
+      {{"vram.yaml", 3, 5, diagnostic_severity::error, "leave must be below enter"}},
+      "the old set stays in force"));
 }
 
 void fake_service::plan(const caller&, plan_request request, answer<plan_reply> to) {

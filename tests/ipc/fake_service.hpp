@@ -20,6 +20,7 @@ class fake_service : public control_service {
   std::vector<std::string> pieces;
   // The same for Move.
   bool commit_moves = false;
+  std::atomic<daemon_state> state{daemon_state::ready};
   std::int64_t revision = 7;
   std::atomic<std::int64_t> session_owner_uid = 0;
 

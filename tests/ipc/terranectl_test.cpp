@@ -77,6 +77,20 @@ TEST_F(terranectl_test, a_wrong_command_line_is_exit_code_2) {
   EXPECT_THAT(out.str(), HasSubstr("Exit codes: 0 done"));
 }
 
+TEST_F(terranectl_test, what_is_wrong_on_a_command_line_is_told_in_few_words) {
+  EXPECT_EQ(run({"generate", "a", "--max-tokens", "0"}), 2);
+  EXPECT_THAT(err.str(), HasSubstr("must be a whole number of at least 1, not 0"));
+  EXPECT_LT(err.str().size(), 200U);
+  for (const char* option : {"--top-k", "--repetition-window"}) {
+    EXPECT_EQ(run({"generate", "a", option, "-1"}), 2) << option;
+    EXPECT_THAT(err.str(), HasSubstr("at least 0, not -1"));
+  }
+  EXPECT_EQ(run({"move", "head"}), 2);
+  EXPECT_THAT(err.str(), HasSubstr("move takes parts and then a device"));
+  EXPECT_EQ(run({"--version"}), 0);
+  EXPECT_THAT(out.str(), HasSubstr("terranectl "));
+}
+
 TEST_F(terranectl_test, the_socket_is_named_by_option) {
   start();
   EXPECT_EQ(run({"--socket", folder.path("other"), "status"}), 3);
@@ -150,11 +164,24 @@ TEST_F(terranectl_test, a_move_takes_patterns_and_the_beginning_of_a_device) {
   EXPECT_THAT(out.str(), HasSubstr("\"state\":\"committed\""));
 }
 
+TEST_F(terranectl_test, a_move_says_what_was_there_already) {
+  start();
+  service.commit_moves = true;
+  EXPECT_EQ(run({"move", "layer.1", "cpu"}), 0);
+  EXPECT_THAT(out.str(), HasSubstr("moved 1 parts to cpu (1 were there already)"));
+  EXPECT_EQ(run({"move", "layer.0", "cpu"}), 0);
+  EXPECT_EQ(out.str(), "all 2 parts are on cpu already\n");
+  EXPECT_EQ(run({"move", "head", "cpu"}), 0);
+  EXPECT_EQ(out.str(), "head is on cpu already\n");
+}
+
 TEST_F(terranectl_test, a_move_that_cannot_be_is_refused_with_words) {
   start();
   service.commit_moves = true;
   EXPECT_EQ(run({"move", "layer.7", "cpu"}), 1);
   EXPECT_THAT(err.str(), HasSubstr("no part is called layer.7"));
+  EXPECT_EQ(run({"move", "layer.0-7", "cpu"}), 1);
+  EXPECT_THAT(err.str(), HasSubstr("no part is called layer.0-7"));
   EXPECT_EQ(run({"move", "head", "cuda"}), 1);
   EXPECT_THAT(err.str(), HasSubstr("there is no device \"cuda\""));
   EXPECT_EQ(run({"move", "head", "cpu", "--revision", "3"}), 1);
@@ -170,6 +197,32 @@ TEST_F(terranectl_test, generate_prints_text_only_unless_asked) {
   EXPECT_THAT(err.str(), HasSubstr("[2 tokens, 20.0/s"));
   EXPECT_EQ(run({"generate"}, "from a pipe"), 0);
   EXPECT_EQ(service.asked().back(), "generate from a pipe");
+}
+
+TEST_F(terranectl_test, a_stop_text_does_not_swallow_the_prompt) {
+  start();
+  std::thread program([this] {
+    EXPECT_EQ(run({"generate", "--stop", "END", "--stop", "FIN", "hello"}), 0) << err.str();
+  });
+  const auto open = service.next_generate();
+  open.to.finish({});
+  program.join();
+  EXPECT_EQ(open.request.prompt, "hello");
+  EXPECT_EQ(open.request.stop, (std::vector<std::string>{"END", "FIN"}));
+}
+
+TEST_F(terranectl_test, text_that_is_not_utf8_is_refused_by_name) {
+  start();
+  EXPECT_EQ(run({"generate", "a\xff"}), 1);
+  EXPECT_THAT(err.str(), HasSubstr("the text is not UTF-8"));
+}
+
+TEST_F(terranectl_test, a_daemon_that_loads_shows_no_counts) {
+  start();
+  service.state = daemon_state::starting;
+  EXPECT_EQ(run({"status"}), 0);
+  EXPECT_THAT(out.str(), HasSubstr("is being loaded"));
+  EXPECT_THAT(out.str(), Not(HasSubstr("revision")));
 }
 
 TEST_F(terranectl_test, generate_passes_its_settings_on) {
@@ -259,6 +312,12 @@ TEST_F(terranectl_test, policies_are_linted_from_files) {
   EXPECT_EQ(run({"policy", "lint", good, bad}), 1);
   EXPECT_THAT(out.str(), HasSubstr(bad + ":2:3: error: unknown key \"fault\""));
   EXPECT_EQ(run({"policy", "lint", folder.path("missing.yaml")}), 1);
+  EXPECT_THAT(err.str(), HasSubstr("cannot read"));
+  EXPECT_EQ(run({"policy", "lint", folder.path("")}), 1);
+  EXPECT_THAT(err.str(), HasSubstr("is a folder"));
+  EXPECT_EQ(run({"plan", "--file", folder.path("")}), 1);
+  EXPECT_EQ(run({"policy", "lint", "/dev/zero"}), 1);
+  EXPECT_THAT(err.str(), HasSubstr("is longer than 512.0 KiB"));
   EXPECT_EQ(run({"policy", "reload"}), 1);
   EXPECT_THAT(err.str(), HasSubstr("the old set stays in force"));
   EXPECT_THAT(err.str(), HasSubstr("vram.yaml:3:5: leave must be below enter"));
@@ -332,6 +391,15 @@ TEST(part_pattern, names_ranges_and_stars) {
             (std::vector<std::string>{"layer.0.attn", "layer.1.attn", "head"}));
   EXPECT_EQ(expand_parts({"head", "tail"}, parts).error(), "tail");
   EXPECT_EQ(expand_parts({""}, parts).error(), "");
+  EXPECT_EQ(expand_parts({"layer.0-1"}, parts).value().size(), 2U);
+  EXPECT_EQ(expand_parts({"layer.0-2"}, parts).error(), "layer.0-2");
+  EXPECT_EQ(expand_parts({"layer.1-0.attn"}, parts).error(), "layer.1-0.attn");
+}
+
+TEST(words, places_without_a_line) {
+  EXPECT_EQ(place_text("a.yaml", 3, 7), "a.yaml:3:7");
+  EXPECT_EQ(place_text("a.lua", 3, 0), "a.lua:3");
+  EXPECT_EQ(place_text("folder", 0, 0), "folder");
 }
 
 TEST(words, sizes_and_times) {

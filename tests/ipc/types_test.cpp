@@ -154,7 +154,7 @@ TEST(types, errors_have_the_parameters_of_the_interface) {
                                refuse::context_exceeded(3000, 2048),
                                refuse::chat_unsupported("no template"),
                                refuse::not_finite("layer.3.attn"),
-                               refuse::policy_invalid({{"a.yaml", 1, 2, {}, "bad"}}),
+                               refuse::policy_invalid({{"a.yaml", 1, 2, {}, "bad"}}, "so"),
                                refuse::failed("the disk is full")}) {
     const auto dot = error.name.rfind('.');
     EXPECT_EQ(error.name.substr(0, dot), interface().name);
