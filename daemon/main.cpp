@@ -29,8 +29,9 @@ std::int64_t steady_ms() {
 
 void tell(const diagnostics& faults) {
   for (const policies::diagnostic& d : faults) {
+    const std::string where = policies::to_string(d.where);
     log(d.level == policies::severity::error ? log_level::error : log_level::warning,
-        policies::to_string(d));
+        (where.empty() ? "" : where + ": ") + d.message);
   }
 }
 
@@ -168,6 +169,8 @@ int run(const config& c) {
   }
   engine::inference_engine& e = **started;
   snapshot_builder builder(e, make_sources(c, e.devices()), c.pinned);
+  for (const std::string& pattern : builder.pinned_nowhere())
+    log(log_level::warning, "pinned: the model has no part '" + pattern + "'");
   control_loop loop(e, std::move(builder), *set, events, steady_ms);
   answers.set_ready(e, loop, refused_devices(settings));
   log(log_level::notice, "ready: " + e.loaded_model().config().name + " on " +

@@ -1,7 +1,6 @@
 #include "daemon/config/config.hpp"
 
 #include <fstream>
-#include <iterator>
 
 #include "policies/yaml/map_reader.hpp"
 
@@ -170,14 +169,23 @@ tl::expected<config, diagnostics> parse_config(const std::string& name, const st
 }
 
 tl::expected<config, diagnostics> load_config(const std::filesystem::path& path) {
+  constexpr std::size_t most_bytes = 1U << 20;
   std::ifstream in(path, std::ios::binary);
-  if (!in) {
-    policies::diagnostic fault;
-    fault.where.file = path.string();
+  std::string text(most_bytes + 1, '\0');
+  // A folder can be opened, and fails here.
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  policies::diagnostic fault;
+  fault.where.file = path.string();
+  if (!in.is_open() || in.bad()) {
     fault.message = "cannot be read; name the file with --config";
     return tl::unexpected<diagnostics>(diagnostics(1, fault));
   }
-  return parse_config(path.string(), std::string(std::istreambuf_iterator<char>(in), {}));
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  if (text.size() > most_bytes) {
+    fault.message = "is larger than a mebibyte; that is no configuration";
+    return tl::unexpected<diagnostics>(diagnostics(1, fault));
+  }
+  return parse_config(path.string(), text);
 }
 
 }  // namespace terrane::daemon

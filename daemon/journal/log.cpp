@@ -4,16 +4,25 @@
 #include <cstdlib>
 #include <vector>
 
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <systemd/sd-journal.h>
+#include <unistd.h>
 
 namespace terrane::daemon {
 
 namespace {
 
-// systemd sets this when stderr goes to the journal (sd_journal_stream(3)).
+// systemd says in JOURNAL_STREAM which device and inode the journal's stream is. Children inherit
+// the variable, a terminal's shell among them, so only a stderr that still is that stream counts
+// (systemd.exec(5)).
 bool in_journal() {
-  static const bool yes = std::getenv("JOURNAL_STREAM") != nullptr;
+  static const bool yes = [] {
+    const char* stream = std::getenv("JOURNAL_STREAM");
+    struct stat ours {};
+    return stream != nullptr && fstat(STDERR_FILENO, &ours) == 0 &&
+           std::to_string(ours.st_dev) + ":" + std::to_string(ours.st_ino) == stream;
+  }();
   return yes;
 }
 

@@ -22,11 +22,26 @@ policies::part_kind kind_of(engine::part_kind k) {
   return policies::part_kind::feed_forward;
 }
 
+bool fits(const std::string& pattern, const std::string& part) {
+  return fnmatch(pattern.c_str(), part.c_str(), 0) == 0;
+}
+
 }  // namespace
 
 snapshot_builder::snapshot_builder(engine::inference_engine& of, telemetry_sources sources,
                                    std::vector<std::string> pinned)
     : engine_(of), sources_(std::move(sources)), pinned_(std::move(pinned)) {}
+
+std::vector<std::string> snapshot_builder::pinned_nowhere() const {
+  std::vector<std::string> out;
+  const auto& parts = engine_.loaded_model().parts();
+  for (const std::string& pattern : pinned_) {
+    if (std::none_of(parts.begin(), parts.end(),
+                     [&](const engine::model_part& p) { return fits(pattern, p.name); }))
+      out.push_back(pattern);
+  }
+  return out;
+}
 
 policies::snapshot snapshot_builder::make(const engine::engine_status& status, std::int64_t now_ms,
                                           const std::map<engine::move_id, planned_ids>& ids,
@@ -67,9 +82,8 @@ void snapshot_builder::add_parts(policies::snapshot& s, const engine::engine_sta
     to.device = device_name(from.device);
     to.weight_bytes = from.weight_bytes;
     to.kv_bytes = from.kv_bytes;
-    to.pinned = std::any_of(pinned_.begin(), pinned_.end(), [&](const std::string& pattern) {
-      return fnmatch(pattern.c_str(), to.name.c_str(), 0) == 0;
-    });
+    to.pinned = std::any_of(pinned_.begin(), pinned_.end(),
+                            [&](const std::string& pattern) { return fits(pattern, to.name); });
     if (from.by != "start") {
       const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(
           std::chrono::system_clock::now() - from.since);

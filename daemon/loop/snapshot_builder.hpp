@@ -27,6 +27,8 @@ class snapshot_builder {
                           std::vector<policies::completed_move> completed);
 
   const telemetry_sources& sources() const { return sources_; }
+  // Of the patterns of parts that are pinned, those that no part of the model fits.
+  std::vector<std::string> pinned_nowhere() const;
 
  private:
   void add_devices(policies::snapshot& s) const;

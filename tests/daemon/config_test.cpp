@@ -13,6 +13,15 @@ std::string first_fault(const std::string& text) {
   return c ? "" : policies::to_string(c.error().front());
 }
 
+TEST(config, a_folder_or_an_endless_file_is_refused) {
+  auto folder = load_config("/");
+  ASSERT_FALSE(folder.has_value());
+  EXPECT_THAT(folder.error().front().message, HasSubstr("cannot be read"));
+  auto endless = load_config("/dev/zero");
+  ASSERT_FALSE(endless.has_value());
+  EXPECT_THAT(endless.error().front().message, HasSubstr("larger than a mebibyte"));
+}
+
 TEST(config, reads_every_key) {
   auto c = parse_config("terraned.yaml", R"(
 apiVersion: terrane/v1

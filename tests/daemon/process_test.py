@@ -277,6 +277,61 @@ class ProcessTest(unittest.TestCase):
         more = c.call("Generate", prompt=" more", session=session, max_tokens=3)["parameters"]
         self.assertGreater(more["summary"]["cached_tokens"], 60)
 
+    def test_stops_cleanly_in_the_middle_of_replies_and_moves(self):
+        d = self.start(devices="[{name: cpu}]").ready()
+        clients = []
+        for _ in range(2):
+            clients.append(d.client())
+            clients[-1].send("Generate", more=True, prompt="one two three", max_tokens=200)
+            clients[-1].receive()
+        for _ in range(3):
+            clients.append(d.client())
+            clients[-1].send("Move", more=True, parts=["head", "layer.0.attn"], device="cpu")
+        d.process.send_signal(signal.SIGTERM)
+        self.assertEqual(d.process.wait(PATIENCE), 0)
+
+    def test_sampling_that_cannot_be_is_refused_by_name(self):
+        c = self.start().ready().client()
+        for field in ("top_k", "repetition_window"):
+            error = c.call("Generate", prompt="a", sampling={field: -1})
+            self.assertEqual(error["error"], "org.varlink.service.InvalidParameter")
+            self.assertEqual(error["parameters"]["parameter"], "sampling." + field)
+
+    def test_more_sessions_than_there_are_is_busy_with_words(self):
+        c = self.start().ready().client()
+        for _ in range(2):
+            c.call("Generate", prompt="a", max_tokens=1, keep=True)
+        error = c.call("Generate", prompt="a", max_tokens=1)
+        self.assertEqual(error["error"], "io.terrane.Control.Busy")
+        self.assertIn("all 2 sessions are in use", error["parameters"]["message"])
+
+    def test_a_dry_run_plans_and_does_not_run(self):
+        (self.folder / "policies").mkdir()
+        (self.folder / "policies" / "one.lua").write_text(
+            'policy "full" {\n  for_each = "device",\n  enter = above("vram.used_ratio", 0.92),\n'
+            '  leave = below("vram.used_ratio", 0.5),\n'
+            '  plan = function (d, out) return out:decline "nowhere to go" end,\n}\n')
+        d = self.start().ready()
+        until(lambda: d.client().call("Telemetry")["parameters"]["readings"], "the first readings")
+        plan = d.client().call("Plan", assume=[{"object": "cpu", "metric": "vram.used_ratio", "value": 0.97}])
+        decision = plan["parameters"]["decisions"][0]
+        self.assertEqual(decision["id"], 0)
+        self.assertTrue(decision["text"].startswith("A dry run on snapshot"), decision["text"])
+
+    def test_an_inherited_journal_stream_does_not_swallow_messages(self):
+        d = self.start(model="/missing.gguf", environment={"JOURNAL_STREAM": "9:1234567"})
+        self.assertEqual(d.process.wait(PATIENCE), 1)
+        self.assertIn("/missing.gguf", d.said())
+
+    def test_pins_that_fit_no_part_are_told(self):
+        d = self.start(extra="pinned: [layer.99.attn, head]\n").ready()
+        self.assertIn("pinned: the model has no part 'layer.99.attn'", d.said())
+        self.assertNotIn("'head'", d.said())
+
+    def test_the_list_of_devices_says_what_each_is(self):
+        listed = subprocess.run([TERRANED, "--list-devices"], capture_output=True, text=True)
+        self.assertRegex(listed.stdout, r"(?m)^cpu +\S.*thread")
+
     def test_terranectl_without_a_daemon_says_so(self):
         r = subprocess.run([TERRANECTL, "--socket", str(self.folder / "none.sock"), "status"], capture_output=True, text=True)
         self.assertEqual(r.returncode, 3)
