@@ -2,13 +2,10 @@
 
 #include <llvm/ADT/StringExtras.h>
 #include <llvm/Config/llvm-config.h>
-#include <llvm/IR/LegacyPassManager.h>
-#include <llvm/IR/Verifier.h>
-#include <llvm/Passes/PassBuilder.h>
-#include <llvm/Support/raw_ostream.h>
 #include <llvm/Support/xxhash.h>
 
 #include "kernels/llvm/cpu_lowering.hpp"
+#include "kernels/llvm/pipeline.hpp"
 #include "kernels/llvm/target.hpp"
 
 namespace terrane::kernels {
@@ -21,22 +18,6 @@ constexpr const char* passes =
     "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,"
     "loop-mssa(licm),loop(loop-unroll-full),early-cse<memssa>,instcombine<no-verify-fixpoint>,"
     "simplifycfg,adce)";
-
-void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager calls;
-  llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder builder(&machine);
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(calls);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, calls, modules);
-  llvm::ModulePassManager pipeline;
-  llvm::cantFail(builder.parsePassPipeline(pipeline, passes));
-  pipeline.run(module, modules);
-}
 
 void set_target_attributes(llvm::Function& f, const code_target& target,
                            const target_features& features) {
@@ -58,21 +39,7 @@ result<llvm::SmallVector<char, 0>> generate(const program& p, const std::string&
   module.setDataLayout((*machine)->createDataLayout());
   llvm::Function* f = cpu_lowering(p, module, features).run(symbol);
   set_target_attributes(*f, target, features);
-  std::string fault;
-  llvm::raw_string_ostream fault_stream(fault);
-  if (llvm::verifyModule(module, &fault_stream)) {
-    return fail(error_code::unsupported,
-                "kernel program '" + p.name + "' became invalid LLVM code: " + fault);
-  }
-  optimise(module, **machine);
-  llvm::SmallVector<char, 0> out;
-  llvm::raw_svector_ostream stream(out);
-  llvm::legacy::PassManager codegen;
-  if ((*machine)->addPassesToEmitFile(codegen, stream, nullptr, as)) {
-    return fail(error_code::unsupported, "LLVM cannot write code for it", target.triple);
-  }
-  codegen.run(module);
-  return out;
+  return write_code(module, **machine, passes, as);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace terrane::kernels {
 
 namespace {
 
-void initialise_targets() {
+void initialise_processors() {
   static std::once_flag once;
   std::call_once(once, [] {
     LLVMInitializeX86TargetInfo();
@@ -25,6 +25,16 @@ void initialise_targets() {
     LLVMInitializeAArch64Target();
     LLVMInitializeAArch64TargetMC();
     LLVMInitializeAArch64AsmPrinter();
+  });
+}
+
+void initialise_nvptx() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
   });
 }
 
@@ -49,7 +59,11 @@ code_target host_target(const std::string& processor) {
 }
 
 result<std::unique_ptr<llvm::TargetMachine>> make_target_machine(const code_target& target) {
-  initialise_targets();
+  if (llvm::StringRef(target.triple).starts_with("nvptx")) {
+    initialise_nvptx();
+  } else {
+    initialise_processors();
+  }
   std::string why;
   const llvm::Target* t = llvm::TargetRegistry::lookupTarget(target.triple, why);
   if (t == nullptr) {

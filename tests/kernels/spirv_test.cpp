@@ -7,10 +7,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "kernels/contract/selftest.hpp"
-#include "kernels/ops/ops.hpp"
 #include "kernels/spirv/emit_spirv.hpp"
 #include "tests/kernels/random_program.hpp"
+#include "tests/kernels/real_kernels.hpp"
 #include "tests/kernels/sample_programs.hpp"
 #include "tests/kernels/spirv_scan.hpp"
 
@@ -35,49 +34,6 @@ std::vector<spirv_options> every_way() {
   ways[4].subgroup_lanes = 16;
   ways[4].integer_dot = true;
   return ways;
-}
-
-// The kernels of a model, in every weight format, and those of the contract's self-test.
-std::vector<program> real_kernels() {
-  std::vector<program> list;
-  for (const weight_format* format : weight_formats()) {
-    linear_spec spec;
-    spec.k = 512;
-    spec.matrices = {{format, 64, 0}, {format, 32, 64}};
-    spec.output_stride = 96;
-    spec.add_residual = true;
-    spec.columns = 4;
-    list.push_back(linear(spec));
-    spec.columns = 1;
-    spec.warps = 2;
-    list.push_back(linear(spec));
-    list.push_back(embedding(*format, 512));
-  }
-  for (activation_source source :
-       {activation_source::plain, activation_source::rms_norm, activation_source::swiglu}) {
-    activation_spec spec;
-    spec.source = source;
-    spec.k = spec.up_offset = 512;
-    spec.input_stride = 1024;
-    for (activation_kind kind : {activation_kind::q8_by_32, activation_kind::q8_by_256,
-                                 activation_kind::f16, activation_kind::f32})
-      spec.outputs.add(kind);
-    list.push_back(activation(spec));
-  }
-  const attention_shape shape{
-      .heads = 4, .kv_heads = 2, .head_size = 64, .scale = 0.125f, .window = 0};
-  rope_kv_spec rope;
-  rope.shape = shape;
-  rope.rotated = 64;
-  rope.input_stride = 8 * 64;
-  rope.k_offset = 4 * 64;
-  rope.v_offset = 6 * 64;
-  list.push_back(rope_kv(rope));
-  list.push_back(attention_partial(shape));
-  list.push_back(attention_combine(shape));
-  list.push_back(gather_rows(512));
-  for (const contract_check& check : contract_checks()) list.push_back(check.make());
-  return list;
 }
 
 class module_folder {

@@ -1,0 +1,44 @@
+#include "kernels/ptx/emit_ptx.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "kernels/llvm/pipeline.hpp"
+#include "kernels/llvm/target.hpp"
+#include "kernels/ptx/lowering.hpp"
+
+namespace terrane::kernels {
+
+namespace {
+
+constexpr std::array known_sms = {75u, 80u, 86u, 89u, 90u};
+
+// Short loops are unrolled as the lowering marked them; the rest is tidying.
+constexpr const char* passes =
+    "function(early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,"
+    "loop-mssa(licm),loop(loop-unroll-full),early-cse<memssa>,instcombine<no-verify-fixpoint>,"
+    "simplifycfg,adce)";
+
+}  // namespace
+
+result<std::string> emit_ptx(const program& p, const ptx_options& options) {
+  if (result<void> ok = verify(p); !ok) return tl::unexpected(ok.error());
+  if (std::ranges::find(known_sms, options.sm) == known_sms.end())
+    return fail(error_code::unsupported,
+                "no code is generated for compute capability sm_" + std::to_string(options.sm));
+  auto machine =
+      make_target_machine({"nvptx64-nvidia-cuda", "sm_" + std::to_string(options.sm), {}, {}});
+  if (!machine) return tl::unexpected(machine.error());
+  llvm::LLVMContext context;
+  llvm::Module module(p.name, context);
+  module.setTargetTriple((*machine)->getTargetTriple().str());
+  module.setDataLayout((*machine)->createDataLayout());
+  ptx::lowering(p, module, options).run(ptx_entry);
+  auto text = write_code(module, **machine, passes, llvm::CodeGenFileType::AssemblyFile);
+  if (!text) return tl::unexpected(text.error());
+  return std::string(text->begin(), text->end());
+}
+
+std::uint32_t ptx_shared_bytes(const program& p, const ptx_options&) { return 4 * p.shared_words; }
+
+}  // namespace terrane::kernels

@@ -1,0 +1,205 @@
+// Global and shared memory, what lanes do together, and tiles.
+#include <llvm/IR/IntrinsicsNVPTX.h>
+
+#include "kernels/ptx/lowering.hpp"
+
+namespace terrane::kernels::ptx {
+
+using llvm::Value;
+namespace intrinsic = llvm::Intrinsic;
+
+namespace {
+
+constexpr std::uint32_t all_lanes = 0xffffffffu;
+
+llvm::Align alignment(memory_type mem) {
+  return llvm::Align(static_cast<std::uint64_t>(byte_size(mem)));
+}
+
+}  // namespace
+
+// ---- global memory
+
+Value* lowering::moved(Value* pointer, std::uint64_t bytes) {
+  return bytes == 0 ? pointer : b_.CreateConstGEP1_64(b_.getInt8Ty(), pointer, bytes);
+}
+
+Value* lowering::moved(Value* pointer, Value* index, std::uint32_t scale) {
+  Value* wide = b_.CreateZExt(index, b_.getInt64Ty());
+  return b_.CreateGEP(b_.getInt8Ty(), pointer, b_.CreateMul(wide, b_.getInt64(scale)));
+}
+
+Value* lowering::column_address(Value* pointer, Value* stride, unsigned column) {
+  Value* wide = b_.CreateZExt(stride, b_.getInt64Ty());
+  return b_.CreateGEP(b_.getInt8Ty(), pointer, b_.CreateMul(wide, b_.getInt64(column)));
+}
+
+Value* lowering::load_element(memory_type mem, Value* pointer) {
+  if (mem == memory_type::ptr) {
+    Value* bits = b_.CreateAlignedLoad(b_.getInt64Ty(), pointer, alignment(mem));
+    return b_.CreateIntToPtr(bits, type_of(scalar_type::ptr));
+  }
+  Value* v = b_.CreateAlignedLoad(b_.type_of(mem), pointer, alignment(mem));
+  if (byte_size(mem) >= 4) return v;
+  bool has_sign = mem == memory_type::i8 || mem == memory_type::i16;
+  return has_sign ? b_.CreateSExt(v, b_.getInt32Ty()) : b_.CreateZExt(v, b_.getInt32Ty());
+}
+
+void lowering::store_element(memory_type mem, Value* pointer, Value* value) {
+  if (byte_size(mem) < 4) value = b_.CreateTrunc(value, b_.type_of(mem));
+  b_.CreateAlignedStore(value, pointer, alignment(mem));
+}
+
+lowering::columns lowering::words_at(Value* pointer, unsigned count, std::uint32_t alignment) {
+  columns words;
+  while (words.size() < count) {
+    std::uint64_t done = 4 * words.size();
+    unsigned left = count - static_cast<unsigned>(words.size()), together = 1;
+    if (alignment >= 8 && done % 8 == 0 && left >= 2) together = 2;
+    if (alignment >= 16 && done % 16 == 0 && left >= 4) together = 4;
+    Value* at = moved(pointer, done);
+    if (together == 1) {
+      words.push_back(b_.CreateAlignedLoad(b_.getInt32Ty(), at, llvm::Align(4)));
+      continue;
+    }
+    Value* v = b_.CreateAlignedLoad(llvm::FixedVectorType::get(b_.getInt32Ty(), together), at,
+                                    llvm::Align(std::uint64_t{4} * together));
+    for (unsigned k = 0; k < together; k++) words.push_back(b_.CreateExtractElement(v, k));
+  }
+  return words;
+}
+
+void lowering::lower_global(const instruction& in) {
+  Value* pointer = get(in.operands[0]);
+  auto size = static_cast<std::uint32_t>(byte_size(in.mem));
+  using enum opcode;
+  switch (in.op) {
+    case load:
+      return set(in.result, load_element(in.mem, pointer));
+    case load_lanes:
+      return set(in.result, load_element(in.mem, moved(pointer, lane_, size)));
+    case store_lanes:
+      return store_element(in.mem, moved(pointer, lane_, size), get(in.operands[1]));
+    default: {
+      bool by_lanes = in.op == load_lanes_x4;
+      unsigned count = by_lanes ? 4 : in.imm;
+      columns words = by_lanes ? words_at(moved(pointer, lane_, 16), count, 16)
+                               : words_at(pointer, count, known_.divisor(in.operands[0]));
+      for (unsigned k = 0; k < count; k++) set(in.result + k, words[k]);
+    }
+  }
+}
+
+// Where the address is uniform the first lane writes alone.
+void lowering::lower_store(const instruction& in) {
+  Value* where = in.operands.size() == 3 ? get(in.operands[2]) : nullptr;
+  if (uniform(in.operands[0])) {
+    Value* first = b_.CreateICmpEQ(lane_, b_.getInt32(0));
+    where = where == nullptr ? first : b_.CreateAnd(first, where);
+  }
+  auto body = [&] { store_element(in.mem, get(in.operands[0]), get(in.operands[1])); };
+  if (where == nullptr)
+    body();
+  else
+    if_then(where, body);
+}
+
+// ---- shared memory and lanes
+
+Value* lowering::shared_address(Value* index) {
+  return b_.CreateGEP(b_.getInt32Ty(), shared_, b_.CreateZExt(index, b_.getInt64Ty()));
+}
+
+void lowering::lower_shared(const instruction& in) {
+  using enum opcode;
+  Value* index = get(in.operands[0]);
+  if (in.op == shared_load_lanes || in.op == shared_store_lanes) index = b_.CreateAdd(index, lane_);
+  Value* at = shared_address(index);
+  if (in.op == shared_load || in.op == shared_load_lanes)
+    return set(in.result,
+               b_.CreateAlignedLoad(type_of(type(in.result).scalar), at, llvm::Align(4)));
+  auto body = [&] { b_.CreateAlignedStore(get(in.operands[1]), at, llvm::Align(4)); };
+  if (in.op == shared_store && uniform(in.operands[0]))
+    if_then(b_.CreateICmpEQ(lane_, b_.getInt32(0)), body);
+  else
+    body();
+}
+
+// What the threads wrote before, in shared and global memory, is seen by all of them after.
+void lowering::lower_barrier() {
+  if (p_.warps == 1)
+    b_.CreateIntrinsic(intrinsic::nvvm_bar_warp_sync, {}, {b_.getInt32(all_lanes)});
+  else
+    b_.CreateIntrinsic(intrinsic::nvvm_barrier0, {}, {});
+}
+
+// Lane l meets lane l ^ s for s = 16, 8, 4, 2, 1. Addition commutes, so every lane gets the halving
+// tree's own bits. Newer devices reduce integers in one instruction.
+Value* lowering::lower_reduction(opcode op, Value* value) {
+  Value* mask = b_.getInt32(all_lanes);
+  bool is_float = op == opcode::lane_tree_add;
+  if (!is_float && options_.sm >= 80)
+    return b_.CreateIntrinsic(
+        op == opcode::lane_max ? intrinsic::nvvm_redux_sync_max : intrinsic::nvvm_redux_sync_add,
+        {}, {value, mask});
+  for (std::uint32_t s = warp_lanes / 2; s > 0; s /= 2) {
+    Value* other = b_.CreateIntrinsic(
+        is_float ? intrinsic::nvvm_shfl_sync_bfly_f32 : intrinsic::nvvm_shfl_sync_bfly_i32, {},
+        {mask, value, b_.getInt32(s), b_.getInt32(warp_lanes - 1)});
+    if (is_float)
+      value = b_.CreateFAdd(value, other);
+    else
+      value = lower_integer(op == opcode::lane_max ? opcode::ismax : opcode::iadd, value, other);
+  }
+  return value;
+}
+
+// ---- tiles
+
+void lowering::lower_tile(const instruction& in) {
+  if (in.op == opcode::tile_zero) {
+    llvm::Type* t = type_of(type(in.result).scalar);
+    values_[in.result] = columns(width(in.result), llvm::Constant::getNullValue(t));
+    return;
+  }
+  bool is_load = in.op == opcode::tile_load;
+  value_id tile = is_load ? in.result : in.operands[2];
+  memory_type mem = type(tile).scalar == scalar_type::f32 ? memory_type::f32 : memory_type::i32;
+  columns loaded;
+  for (unsigned c = 0; c < width(tile); c++) {
+    Value* at = moved(column_address(get(in.operands[0]), get(in.operands[1]), c), lane_, 4);
+    if (is_load)
+      loaded.push_back(load_element(mem, at));
+    else
+      store_element(mem, at, values_[tile][c]);
+  }
+  if (is_load) values_[tile] = loaded;
+}
+
+void lowering::lower_tile_dot(const instruction& in) {
+  columns sums = values_[in.operands[0]];
+  auto words = static_cast<unsigned>(in.operands.size() - 3);
+  std::uint32_t alignment =
+      std::min(known_.divisor(in.operands[1]), known_.divisor(in.operands[2]));
+  for (unsigned c = 0; c < sums.size(); c++) {
+    Value* at = column_address(get(in.operands[1]), get(in.operands[2]), c);
+    columns x = words_at(at, words, alignment);
+    for (unsigned k = 0; k < words; k++) sums[c] = dot4(get(in.operands[k + 3]), x[k], sums[c]);
+  }
+  values_[in.result] = sums;
+}
+
+void lowering::lower_tile_map(const instruction& in) {
+  const region& r = in.regions[0];
+  std::vector<columns> results(in.results);
+  for (unsigned c = 0; c < in.imm; c++) {
+    set(r.parameters[0], b_.getInt32(c));
+    for (std::size_t k = 0; k < in.operands.size(); k++)
+      set(r.parameters[k + 1], values_[in.operands[k]][c]);
+    lower_region(r);
+    for (unsigned k = 0; k < in.results; k++) results[k].push_back(get(r.yields[k]));
+  }
+  for (unsigned k = 0; k < in.results; k++) values_[in.result + k] = results[k];
+}
+
+}  // namespace terrane::kernels::ptx
