@@ -1,5 +1,8 @@
 #include "engine/device/device.hpp"
 
+#include <algorithm>
+#include <map>
+
 namespace terrane::engine {
 
 const char* to_string(device_kind kind) {
@@ -28,19 +31,51 @@ const char* to_string(memory_use use) {
   return "unknown";
 }
 
-// Wraps a device's own memory so that its bytes leave the account when it goes.
+// Wraps a device's own memory so that its bytes leave the accounts when it goes.
 class device::accounted_memory : public device_memory {
  public:
-  accounted_memory(std::unique_ptr<device_memory> inner, std::atomic<std::uint64_t>& account)
+  accounted_memory(std::unique_ptr<device_memory> inner, std::atomic<std::uint64_t>& use,
+                   card_account& card)
       : device_memory(inner->address(), inner->bytes(), inner->host()),
         inner_(std::move(inner)),
-        account_(account) {}
-  ~accounted_memory() override { account_ -= bytes(); }
+        use_(use),
+        card_(card) {
+    use_ += bytes();
+    card_.used += bytes();
+  }
+  ~accounted_memory() override {
+    inner_.reset();
+    use_ -= bytes();
+    card_.used -= bytes();
+  }
 
  private:
   std::unique_ptr<device_memory> inner_;
-  std::atomic<std::uint64_t>& account_;
+  std::atomic<std::uint64_t>& use_;
+  card_account& card_;
 };
+
+device::device(device_info info) : info_(std::move(info)), card_(account_of(info_.card)) {}
+
+std::shared_ptr<device::card_account> device::account_of(const std::string& card) {
+  if (card.empty()) return std::make_shared<card_account>();
+  static std::mutex access;
+  static std::map<std::string, std::weak_ptr<card_account>> cards;
+  std::lock_guard lock(access);
+  std::shared_ptr<card_account> account = cards[card].lock();
+  if (account == nullptr) cards[card] = account = std::make_shared<card_account>();
+  return account;
+}
+
+const std::string& device::no_direct_path(device&) {
+  static const std::string none = "these two devices have no path but through host memory";
+  return none;
+}
+
+result<void> device::copy_direct(device& from, std::span<const copy_range>) {
+  return fail(error_code::unsupported,
+              "a direct copy from " + from.info().name + ": " + no_direct_path(from), info_.name);
+}
 
 std::uint64_t device::used_bytes() const {
   std::uint64_t sum = 0;
@@ -48,9 +83,17 @@ std::uint64_t device::used_bytes() const {
   return sum;
 }
 
+std::uint64_t device::limit_bytes() const {
+  const std::uint64_t own = used_bytes(), all = std::max(own, card_->used.load());
+  const std::uint64_t left = info_.memory_bytes - std::min(info_.memory_bytes, all - own);
+  // A budget may be larger than what a driver says it has: a device decides by itself then.
+  if (budget_bytes() == 0) return left;
+  return all == own ? budget_bytes() : std::min(budget_bytes(), left);
+}
+
 result<std::unique_ptr<device_memory>> device::allocate(std::size_t bytes, memory_use use) {
   if (bytes == 0) bytes = 1;
-  std::lock_guard lock(admission_);
+  std::lock_guard lock(card_->admission);
   const std::uint64_t limit = limit_bytes();
   std::uint64_t held = used_bytes();
   if (bytes > limit || held > limit - bytes) {
@@ -62,9 +105,8 @@ result<std::unique_ptr<device_memory>> device::allocate(std::size_t bytes, memor
   }
   result<std::unique_ptr<device_memory>> made = allocate_memory(bytes);
   if (!made) return made;
-  std::atomic<std::uint64_t>& account = used_[static_cast<std::size_t>(use)];
-  account += (*made)->bytes();
-  return std::make_unique<accounted_memory>(std::move(*made), account);
+  return std::make_unique<accounted_memory>(std::move(*made), used_[static_cast<std::size_t>(use)],
+                                            *card_);
 }
 
 }  // namespace terrane::engine

@@ -1,6 +1,6 @@
 // What the engine asks of a device: memory, compiled kernels, recorded command lists, copies.
 //
-// One implementation per kind (cpu/, vulkan/, later cuda/). The engine owns devices; a device
+// One implementation per kind (cpu/, vulkan/, cuda/). The engine owns devices; a device
 // outlives all memory, kernels and command lists made from it. Addresses are 64-bit and go to
 // kernels as they are.
 //
@@ -33,12 +33,15 @@ inline constexpr std::size_t memory_use_count = 4;
 const char* to_string(memory_use use);
 
 struct device_info {
-  std::string name;  // stable: "cpu", "vulkan:UUID"
+  std::string name;  // stable: "cpu", "vulkan:UUID", "cuda:UUID"
   device_kind kind = device_kind::cpu;
   std::string description;  // the maker's name and the driver, for people
   std::string driver;       // identity of driver and version, for code caches and self-test results
   std::uint64_t memory_bytes = 0;  // what the device has in all
   bool host_memory = false;        // its memory is the host's (CPU, software or integrated GPU)
+  // The UUID of the physical card, the same for every driver that offers it; empty: no card of its
+  // own. Devices of one card share its memory.
+  std::string card;
 };
 
 // Bytes on a device, given back when destroyed. `host()` is where this process may read and write
@@ -77,6 +80,15 @@ struct dispatch {
   std::array<std::uint64_t, kernels::max_arguments> arguments{};
 };
 
+// Bytes of one device's memory that are to lie in another's.
+struct copy_range {
+  const device_memory* from = nullptr;
+  std::size_t from_offset = 0;
+  device_memory* to = nullptr;
+  std::size_t to_offset = 0;
+  std::size_t bytes = 0;
+};
+
 // Phases recorded once and submitted often. What changes between steps lies in device memory.
 class command_list {
  public:
@@ -107,16 +119,21 @@ class device {
   virtual result<void> read(const device_memory& from, std::size_t offset,
                             std::span<std::byte> to) = 0;
 
+  // Why memory of `from` cannot be copied to memory of this device without passing through this
+  // process; empty where it can. The first question probes the path and compares what arrives.
+  virtual const std::string& no_direct_path(device& from);
+  // Copies along that path, complete on return. From any thread, several at once.
+  virtual result<void> copy_direct(device& from, std::span<const copy_range> ranges);
+
   // Bytes held by a use, and by all; the limit on all (0: only the device's own).
   std::uint64_t used_bytes(memory_use use) const {
     return used_[static_cast<std::size_t>(use)].load();
   }
   std::uint64_t used_bytes() const;
   std::uint64_t budget_bytes() const { return budget_bytes_.load(); }
-  // What allocate() keeps to: the budget, or all that the device has.
-  std::uint64_t limit_bytes() const {
-    return budget_bytes() != 0 ? budget_bytes() : info_.memory_bytes;
-  }
+  // What allocate() keeps to: the budget, or all that the device has; never more than what other
+  // devices of the same card leave.
+  std::uint64_t limit_bytes() const;
   void set_budget_bytes(std::uint64_t bytes) { budget_bytes_.store(bytes); }
   // What the device has in use by everybody, as its driver says; 0 where it does not say.
   virtual std::uint64_t driver_used_bytes() const { return 0; }
@@ -124,7 +141,7 @@ class device {
   std::uint64_t launches() const { return launches_.load(); }
 
  protected:
-  explicit device(device_info info) : info_(std::move(info)) {}
+  explicit device(device_info info);
   virtual result<std::unique_ptr<device_memory>> allocate_memory(std::size_t bytes) = 0;
   void count_launches(std::uint32_t n) { launches_ += n; }
 
@@ -132,7 +149,14 @@ class device {
 
  private:
   class accounted_memory;
-  std::mutex admission_;
+  // What all open devices of one card hold, in this process.
+  struct card_account {
+    std::mutex admission;
+    std::atomic<std::uint64_t> used{0};
+  };
+  static std::shared_ptr<card_account> account_of(const std::string& card);
+
+  std::shared_ptr<card_account> card_;
   std::array<std::atomic<std::uint64_t>, memory_use_count> used_{};
   std::atomic<std::uint64_t> budget_bytes_{0};
   std::atomic<std::uint64_t> launches_{0};

@@ -23,7 +23,8 @@ struct device_candidate {
   std::string refused;  // empty: usable
 };
 
-// The CPU first, then what the drivers offer. Drivers that are missing are no error.
+// The CPU first, then what the drivers offer. A driver that is missing is no error: a candidate
+// named by its kind alone ("cuda") says why there is none.
 std::vector<device_candidate> list_devices(const device_settings& settings);
 
 // `name`: one that list_devices() gives, or a kind alone for its first usable device. Fails with

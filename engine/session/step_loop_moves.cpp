@@ -1,7 +1,9 @@
 // The step loop's side of a move: what is still to be brought (survey), and the commit between two
 // steps, which copies the pages that are being written and switches to the new placement.
 #include <algorithm>
+#include <map>
 
+#include "engine/device/copies.hpp"
 #include "engine/session/step_loop.hpp"
 
 namespace terrane::engine {
@@ -105,18 +107,22 @@ kv_page_ptr* step_loop::page_in_use(const page_move& m) {
   return held == m.from ? &held : nullptr;
 }
 
-// Copies what could not be copied ahead: the pages that are being written. Returns the bytes.
+// Copies what could not be copied ahead: the pages that are being written. Returns the bytes. Pages
+// that go the same way are copied together.
 result<std::uint64_t> step_loop::copy_last_pages(move_job& job) {
   std::uint64_t bytes = 0;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<copy_range>> ways;
   for (page_move& m : job.pages) {
     if (m.copied || page_in_use(m) == nullptr || find(m.session)->page_is_empty(m.page)) continue;
     const std::size_t page_bytes = rooms_[m.target]->pages.page_bytes();
-    result<void> ok =
-        copy_between(*rooms_[m.from->device()]->on, m.from->memory(), m.from->offset(),
-                     *rooms_[m.target]->on, m.to->memory(), m.to->offset(), page_bytes);
-    if (!ok) return tl::unexpected<error>(ok.error());
-    m.copied = true;
+    ways[{m.from->device(), m.target}].push_back(
+        {&m.from->memory(), m.from->offset(), &m.to->memory(), m.to->offset(), page_bytes});
     bytes += page_bytes;
+    m.copied = true;  // or the commit fails as a whole
+  }
+  for (const auto& [way, ranges] : ways) {
+    result<void> ok = copy_between(*rooms_[way.first]->on, *rooms_[way.second]->on, ranges);
+    if (!ok) return tl::unexpected<error>(ok.error());
   }
   return bytes;
 }
@@ -131,12 +137,21 @@ void step_loop::swap_pages(move_job& job) {
   }
 }
 
+// One write a device: a copy to a card costs much the same for a table as for all of them.
 result<void> step_loop::write_all_tables() {
-  for (const auto& s : sessions_)
-    for (std::uint32_t layer = 0; layer < model_.config().layers; layer++) {
-      result<void> ok = write_tables(*s, layer);
-      if (!ok) return ok;
-    }
+  const std::size_t layers = model_.config().layers, pages = shape_.pages_per_slot();
+  std::vector<std::uint64_t> tables(layers * shape_.slots * pages);
+  for (const auto& room : rooms_) {
+    if (room->space == nullptr) continue;
+    std::fill(tables.begin(), tables.end(), 0);
+    for (const auto& s : sessions_)
+      for (std::size_t layer = 0; layer < layers; layer++)
+        for (std::size_t p = 0; p < s->pages[layer].size(); p++)
+          if (const kv_page& page = *s->pages[layer][p]; page.device() == room->index)
+            tables[(layer * shape_.slots + s->slot) * pages + p] = page.address();
+    result<void> ok = room->space->write_page_tables(tables);
+    if (!ok) return ok;
+  }
   return {};
 }
 

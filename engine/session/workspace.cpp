@@ -102,4 +102,8 @@ result<void> workspace::write_page_table(std::uint32_t layer, std::uint32_t slot
   return device_.write(*memory_, areas_.page_tables.offset + entry * 8, std::as_bytes(addresses));
 }
 
+result<void> workspace::write_page_tables(std::span<const std::uint64_t> addresses) {
+  return device_.write(*memory_, areas_.page_tables.offset, std::as_bytes(addresses));
+}
+
 }  // namespace terrane::engine

@@ -90,6 +90,8 @@ class workspace {
   // Sets entries [first_page, ...) of a slot's table; 0: the page is not here.
   result<void> write_page_table(std::uint32_t layer, std::uint32_t slot, std::uint32_t first_page,
                                 std::span<const std::uint64_t> addresses);
+  // Sets all tables: [layers][slots][pages_per_slot()].
+  result<void> write_page_tables(std::span<const std::uint64_t> addresses);
 
  private:
   workspace(device& on, const model& of, const workspace_shape& shape);

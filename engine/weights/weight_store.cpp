@@ -86,27 +86,4 @@ result<void> weight_store::load_tensor(const block_tensor& tensor, device_memory
   return {};
 }
 
-result<void> copy_between(device& from, const device_memory& source, std::size_t source_offset,
-                          device& to, device_memory& target, std::size_t target_offset,
-                          std::size_t bytes, const copy_progress& progress) {
-  std::vector<std::byte> staging;
-  for (std::size_t done = 0; done < bytes;) {
-    const std::size_t now = std::min(slice_bytes, bytes - done);
-    result<void> ok;
-    if (source.host() != nullptr) {
-      ok = to.write(target, target_offset + done, {source.host() + source_offset + done, now});
-    } else if (target.host() != nullptr) {
-      ok = from.read(source, source_offset + done, {target.host() + target_offset + done, now});
-    } else {
-      staging.resize(now);
-      ok = from.read(source, source_offset + done, staging);
-      if (ok) ok = to.write(target, target_offset + done, staging);
-    }
-    if (!ok) return ok;
-    done += now;
-    if (progress && !progress(done)) return fail(error_code::cancelled, "the copy was given up");
-  }
-  return {};
-}
-
 }  // namespace terrane::engine

@@ -4,12 +4,11 @@
 // runs).
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
 
-#include "engine/device/device.hpp"
+#include "engine/device/copies.hpp"
 #include "engine/model/model.hpp"
 
 namespace terrane::engine {
@@ -23,9 +22,6 @@ struct resident_block {
   }
 };
 using resident_block_ptr = std::shared_ptr<const resident_block>;
-
-// Called with bytes done so far; returns false to give up.
-using copy_progress = std::function<bool(std::uint64_t bytes)>;
 
 class weight_store {
  public:
@@ -54,10 +50,5 @@ class weight_store {
   mutable std::mutex guard_;
   std::vector<std::weak_ptr<const resident_block>> blocks_;
 };
-
-// Copies bytes between memory of two devices, directly where the host reaches one of them.
-result<void> copy_between(device& from, const device_memory& source, std::size_t source_offset,
-                          device& to, device_memory& target, std::size_t target_offset,
-                          std::size_t bytes, const copy_progress& progress = {});
 
 }  // namespace terrane::engine

@@ -21,13 +21,16 @@ double quantile(std::vector<double> values, double q) {
 }
 
 result<std::unique_ptr<engine::inference_engine>> open_model(const model_choice& choice,
-                                                             const device_wrapper& wrap) {
+                                                             const device_wrapper& wrap,
+                                                             open_times* times) {
   result<std::unique_ptr<const engine::model>> model = engine::model::open(choice.path);
   if (!model) return tl::unexpected<error>(model.error());
+  const steady_time begin = std::chrono::steady_clock::now();
   std::vector<std::unique_ptr<engine::device>> devices;
   for (const std::string& name : choice.devices) {
     engine::device_settings settings;
     settings.cpu_threads = choice.threads;
+    settings.cache_folder = choice.cache_folder;
     result<std::unique_ptr<engine::device>> d =
         name == "interpreter" ? make_interpreter_device() : engine::open_device(name, settings);
     if (!d) return tl::unexpected<error>(d.error());
@@ -37,7 +40,11 @@ result<std::unique_ptr<engine::inference_engine>> open_model(const model_choice&
   options.rows = choice.rows;
   options.sessions = choice.sessions;
   options.context_tokens = choice.context_tokens;
-  return engine::inference_engine::start(std::move(*model), std::move(devices), options);
+  const steady_time opened = std::chrono::steady_clock::now();
+  auto started = engine::inference_engine::start(std::move(*model), std::move(devices), options);
+  if (times != nullptr)
+    *times = {ms_between(begin, opened), ms_between(opened, std::chrono::steady_clock::now())};
+  return started;
 }
 
 std::vector<engine::token_id> random_tokens(const engine::inference_engine& e, std::size_t count,

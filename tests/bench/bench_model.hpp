@@ -31,13 +31,21 @@ struct model_choice {
   std::uint32_t rows = 64;
   std::uint32_t sessions = 2;
   unsigned threads = 0;
+  std::string cache_folder;  // of compiled code and self-test results; empty: none is kept
+};
+
+// How long open_model() took.
+struct open_times {
+  double devices_ms = 0;  // opening them, the contract's self-test included
+  double engine_ms = 0;   // loading weights, compiling and recording
 };
 
 // Wraps opened devices before the engine gets them (exact --corrupt).
 using device_wrapper = std::function<std::unique_ptr<engine::device>(
     std::unique_ptr<engine::device>, const engine::model&)>;
 result<std::unique_ptr<engine::inference_engine>> open_model(const model_choice& choice,
-                                                             const device_wrapper& wrap = {});
+                                                             const device_wrapper& wrap = {},
+                                                             open_times* times = nullptr);
 
 // `count` tokens that depend on the seed alone and are in the vocabulary, no control tokens.
 std::vector<engine::token_id> random_tokens(const engine::inference_engine& e, std::size_t count,

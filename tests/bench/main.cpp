@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "tests/bench/devices.hpp"
 #include "tests/bench/exact.hpp"
 #include "tests/bench/move.hpp"
 #include "tests/bench/speed.hpp"
@@ -51,6 +52,8 @@ void add_model(CLI::App& app, model_choice& m) {
   app.add_option("--context-limit", m.context_tokens,
                  "tokens of context a session may have (0: as trained)");
   app.add_option("--rows", m.rows, "tokens of one step, a multiple of 8")->capture_default_str();
+  app.add_option("--cache", m.cache_folder,
+                 "folder of compiled code and self-test results (none: nothing is kept)");
   app.add_option("--threads", m.threads, "worker threads of the CPU (0: all cores)");
 }
 
@@ -117,6 +120,11 @@ int main(int argc, char** argv) {
     p.model.devices = {device};
     status = print(run_speed(p));
   });
+
+  std::string cache_folder;
+  CLI::App* dv = app.add_subcommand("devices", "the devices of this machine, each self-tested");
+  dv->add_option("--cache", cache_folder, "folder of compiled code and self-test results");
+  dv->callback([&] { status = print(run_devices(cache_folder)); });
 
   try {
     app.parse(argc, argv);

@@ -67,7 +67,8 @@ result<double> read_bandwidth(engine::device& on, std::uint64_t bytes) {
 }
 
 result<boost::json::object> run_speed(const speed_options& options) {
-  result<std::unique_ptr<engine::inference_engine>> opened = open_model(options.model);
+  open_times times;
+  result<std::unique_ptr<engine::inference_engine>> opened = open_model(options.model, {}, &times);
   if (!opened) return tl::unexpected<error>(opened.error());
   engine::inference_engine& e = **opened;
   std::vector<double> prefill, decode;
@@ -93,6 +94,8 @@ result<boost::json::object> run_speed(const speed_options& options) {
   return boost::json::object{{"command", "speed"},
                              {"prompt", options.prompt},
                              {"generated", options.generate},
+                             {"devices_ms", times.devices_ms},
+                             {"engine_ms", times.engine_ms},
                              {"prefill_tok_s", quantile(prefill, 0.5)},
                              {"decode_tok_s", rate},
                              {"bytes_per_token", bytes},

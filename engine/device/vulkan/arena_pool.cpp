@@ -122,10 +122,8 @@ result<std::unique_ptr<device_memory>> arena_pool::allocate(std::uint64_t bytes)
     return tl::unexpected(made.error());
   }
   std::uint64_t address = (*made)->address();
-  shared_arena& a = arenas_[address];
-  a.memory = std::move(*made);
-  a.free.emplace(0, shared_arena_bytes);
-  return cut(a, bytes);
+  shared_arena made_arena{std::move(*made), gaps(shared_arena_bytes)};
+  return cut(arenas_.emplace(address, std::move(made_arena)).first->second, bytes);
 }
 
 result<std::unique_ptr<device_memory>> arena_pool::own_arena(std::uint64_t bytes) {
@@ -136,45 +134,24 @@ result<std::unique_ptr<device_memory>> arena_pool::own_arena(std::uint64_t bytes
   auto made = arena::create(device_, whole, p.memory_type, p.mapped);
   if (!made) return tl::unexpected(made.error());
   arena& memory = **made;
-  shared_arena& a = arenas_[memory.address()];
-  a.memory = std::move(*made);
+  arenas_.emplace(memory.address(), shared_arena{std::move(*made), gaps::none(whole)});
   return std::make_unique<piece>(*this, memory.address(), whole, memory.host());
 }
 
-// The first gap that is large enough; null if none is.
+// Null if no gap is large enough.
 std::unique_ptr<device_memory> arena_pool::cut(shared_arena& a, std::uint64_t bytes) {
-  for (auto gap = a.free.begin(); gap != a.free.end(); ++gap) {
-    auto [offset, size] = *gap;
-    if (size < bytes) continue;
-    a.free.erase(gap);
-    if (size > bytes) a.free.emplace(offset + bytes, size - bytes);
-    std::byte* host = a.memory->host();
-    return std::make_unique<piece>(*this, a.memory->address() + offset, bytes,
-                                   host == nullptr ? nullptr : host + offset);
-  }
-  return nullptr;
+  std::optional<std::uint64_t> offset = a.free.take(bytes);
+  if (!offset) return nullptr;
+  std::byte* host = a.memory->host();
+  return std::make_unique<piece>(*this, a.memory->address() + *offset, bytes,
+                                 host == nullptr ? nullptr : host + *offset);
 }
 
 void arena_pool::give_back(std::uint64_t address, std::uint64_t bytes) {
   std::lock_guard lock(access_);
   auto at = std::prev(arenas_.upper_bound(address));
-  shared_arena& a = at->second;
-  std::uint64_t offset = address - at->first;
-  auto after = a.free.lower_bound(offset);
-  if (after != a.free.end() && after->first == offset + bytes) {
-    bytes += after->second;
-    after = a.free.erase(after);
-  }
-  if (after != a.free.begin()) {
-    auto before = std::prev(after);
-    if (before->first + before->second == offset) {
-      offset = before->first;
-      bytes += before->second;
-      a.free.erase(before);
-    }
-  }
-  a.free.emplace(offset, bytes);
-  if (bytes == a.memory->bytes()) arenas_.erase(at);
+  at->second.free.give_back(address - at->first, bytes);
+  if (at->second.free.all_free()) arenas_.erase(at);
 }
 
 arena_pool::place arena_pool::find(std::uint64_t address) const {

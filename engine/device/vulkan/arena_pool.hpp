@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 
+#include "engine/device/gaps.hpp"
 #include "engine/device/vulkan/logical_device.hpp"
 
 namespace terrane::engine::vulkan {
@@ -59,7 +60,7 @@ class arena_pool {
   class piece;
   struct shared_arena {
     std::unique_ptr<arena> memory;
-    std::map<std::uint64_t, std::uint64_t> free;  // offset -> bytes, never two that touch
+    gaps free;
   };
   using arenas_by_address = std::map<std::uint64_t, shared_arena>;
 

@@ -100,6 +100,7 @@ void describe(const reported& r, device_info& info) {
   }
   std::string driver = std::string(r.properties12.driverName) + " " + r.properties12.driverInfo;
   info.name = "vulkan:" + as_text(r.properties11.deviceUUID);
+  if (!info.host_memory) info.card = as_text(r.properties11.deviceUUID);
   info.description += " (" + driver + ")";
   info.driver =
       driver + " " + as_text(r.properties11.driverUUID) + " " + std::to_string(p.driverVersion);

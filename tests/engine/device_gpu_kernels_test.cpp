@@ -1,4 +1,4 @@
-// The kernels of a transformer, random programs and the contract's self-test on a Vulkan device:
+// The kernels of a transformer, random programs and the contract's self-test on every GPU:
 // the interpreter's bits. Each case runs twice, on the interpreter over buffers of this process and
 // on the device over copies of them; then all buffers must be equal.
 #include <array>
@@ -13,7 +13,7 @@
 #include "kernels/contract/rope_table.hpp"
 #include "kernels/interp/interpreter.hpp"
 #include "kernels/ops/ops.hpp"
-#include "tests/engine/vulkan_test_device.hpp"
+#include "tests/engine/gpu_test_device.hpp"
 #include "tests/kernels/random_program.hpp"
 
 namespace terrane::engine {
@@ -28,7 +28,7 @@ std::vector<activation_kind> every_kind(std::uint32_t k) {
   return kinds;
 }
 
-class vulkan_kernels : public vulkan_test {
+class gpu_kernels : public every_gpu_test {
  protected:
   // A buffer on both sides. The interpreter wants host memory aligned like a device's.
   struct twin {
@@ -110,7 +110,7 @@ class vulkan_kernels : public vulkan_test {
   std::uint64_t state_ = 1;
 };
 
-TEST_F(vulkan_kernels, linear_in_every_format) {
+TEST_P(gpu_kernels, linear_in_every_format) {
   for (const weight_format* format : weight_formats()) {
     struct {
       std::uint32_t k, n, columns;
@@ -135,7 +135,7 @@ TEST_F(vulkan_kernels, linear_in_every_format) {
   }
 }
 
-TEST_F(vulkan_kernels, embedding_rows_of_every_format) {
+TEST_P(gpu_kernels, embedding_rows_of_every_format) {
   for (const weight_format* format : weight_formats()) {
     constexpr std::uint32_t k = 512;
     twin& weights = noise(packed_bytes(*format, 40, k));
@@ -147,7 +147,7 @@ TEST_F(vulkan_kernels, embedding_rows_of_every_format) {
   }
 }
 
-TEST_F(vulkan_kernels, activations_in_every_kind) {
+TEST_P(gpu_kernels, activations_in_every_kind) {
   for (activation_source source :
        {activation_source::plain, activation_source::rms_norm, activation_source::swiglu})
     for (std::uint32_t k : {576u, 768u}) {
@@ -169,7 +169,7 @@ TEST_F(vulkan_kernels, activations_in_every_kind) {
     }
 }
 
-TEST_F(vulkan_kernels, attention_over_pages) {
+TEST_P(gpu_kernels, attention_over_pages) {
   const attention_shape shape{
       .heads = 6, .kv_heads = 2, .head_size = 64, .scale = 0.125f, .window = 0};
   const rope_kv_spec spec{.shape = shape,
@@ -214,7 +214,7 @@ TEST_F(vulkan_kernels, attention_over_pages) {
 
 // Seeds from 1000 on: lavapipe folds x - x and a product with a zero that it sees, which shows in
 // the sign of a zero in programs that other seeds give.
-TEST_F(vulkan_kernels, random_programs) {
+TEST_P(gpu_kernels, random_programs) {
   random_options options;
   options.instructions = 30;
   options.denormals = false;
@@ -232,10 +232,13 @@ TEST_F(vulkan_kernels, random_programs) {
   }
 }
 
-TEST_F(vulkan_kernels, the_contract_holds) {
+TEST_P(gpu_kernels, the_contract_holds) {
   result<void> passed = self_test(gpu(), "");
   EXPECT_TRUE(passed.has_value()) << to_string(passed.error());
 }
+
+INSTANTIATE_TEST_SUITE_P(on, gpu_kernels, testing::Values(gpu_target::vulkan, gpu_target::cuda),
+                         name_of_gpu_case);
 
 }  // namespace
 }  // namespace terrane::engine

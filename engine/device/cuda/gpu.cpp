@@ -1,0 +1,185 @@
+#include "engine/device/cuda/gpu.hpp"
+
+namespace terrane::engine::cuda {
+
+namespace {
+
+// A graph that may be launched again before its last run has ended; the driver keeps it until then
+// when it is destroyed.
+class recorded_list : public command_list {
+ public:
+  explicit recorded_list(const context& card) : card_(card) {}
+  ~recorded_list() override {
+    if (graph == nullptr) return;
+    (void)card_.functions().cuCtxSetCurrent(card_.handle());
+    (void)card_.functions().cuGraphExecDestroy(graph);
+  }
+  CUgraphExec graph = nullptr;
+
+ private:
+  const context& card_;
+};
+
+}  // namespace
+
+result<std::unique_ptr<device>> gpu::open(const driver& d, const physical_device& p,
+                                          const cuda_options& options) {
+  result<std::unique_ptr<context>> card = context::open(d, p);
+  if (!card) return tl::unexpected<error>(card.error());
+  std::unique_ptr<gpu> made(new gpu(std::move(*card), options));
+  if (result<void> ok = made->prepare(); !ok) return tl::unexpected<error>(ok.error());
+  return made;
+}
+
+result<void> gpu::prepare() {
+  result<CUstream> recording = card_->make_stream(false);
+  if (!recording) return tl::unexpected<error>(recording.error());
+  recording_ = *recording;
+  result<CUevent> ended = card_->make_event();
+  if (!ended) return tl::unexpected<error>(ended.error());
+  ended_ = *ended;
+  return {};
+}
+
+gpu::~gpu() {
+  const driver_functions& cu = card_->functions();
+  (void)cu.cuCtxSetCurrent(card_->handle());
+  (void)cu.cuStreamSynchronize(card_->steps());
+  if (recording_ != nullptr) (void)cu.cuStreamDestroy(recording_);
+  if (ended_ != nullptr) (void)cu.cuEventDestroy(ended_);
+}
+
+result<const device_kernel*> gpu::compile(const kernels::program& p) { return kernels_.get(p); }
+
+result<void> gpu::check_phases(std::span<const dispatch> phases) const {
+  const physical_device& p = card_->physical();
+  for (const dispatch& d : phases)
+    if (d.groups_x > p.most_groups_x || d.groups_y > p.most_groups_y)
+      return fail(error_code::unsupported,
+                  "a grid of " + std::to_string(d.groups_x) + " by " + std::to_string(d.groups_y) +
+                      " workgroups is larger than the device's " + std::to_string(p.most_groups_x) +
+                      " by " + std::to_string(p.most_groups_y),
+                  info().name);
+  return {};
+}
+
+result<std::unique_ptr<command_list>> gpu::record(std::span<const dispatch> phases) {
+  if (result<void> ready = card_->enter(); !ready) return tl::unexpected<error>(ready.error());
+  if (result<void> fits = check_phases(phases); !fits) return tl::unexpected<error>(fits.error());
+  const driver_functions& cu = card_->functions();
+  std::lock_guard lock(recording_access_);
+  result<CUgraph> graph = capture(phases);
+  if (!graph) return tl::unexpected<error>(graph.error());
+  auto list = std::make_unique<recorded_list>(*card_);
+  result<void> ok = card_->check(cu.cuGraphInstantiateWithFlags(&list->graph, *graph, 0),
+                                 "cuGraphInstantiateWithFlags");
+  (void)cu.cuGraphDestroy(*graph);
+  // On the card before the first launch, which would wait for that.
+  if (ok) ok = card_->check(cu.cuGraphUpload(list->graph, recording_), "cuGraphUpload");
+  if (ok) ok = card_->check(cu.cuStreamSynchronize(recording_), "cuStreamSynchronize");
+  if (!ok) return tl::unexpected<error>(ok.error());
+  list->launches = static_cast<std::uint32_t>(phases.size());
+  return list;
+}
+
+// Launches are captured in one stream, so each phase comes after the one before.
+result<CUgraph> gpu::capture(std::span<const dispatch> phases) {
+  const driver_functions& cu = card_->functions();
+  result<void> ok = card_->check(
+      cu.cuStreamBeginCapture(recording_, CU_STREAM_CAPTURE_MODE_RELAXED), "cuStreamBeginCapture");
+  if (!ok) return tl::unexpected<error>(ok.error());
+  ok = launch_all(phases);
+  // Ends the capture whatever came of it.
+  CUgraph graph = nullptr;
+  const CUresult ended = cu.cuStreamEndCapture(recording_, &graph);
+  if (ok) ok = card_->check(ended, "cuStreamEndCapture");
+  if (ok) return graph;
+  if (graph != nullptr) (void)cu.cuGraphDestroy(graph);
+  return tl::unexpected<error>(ok.error());
+}
+
+result<void> gpu::launch_all(std::span<const dispatch> phases) {
+  for (const dispatch& d : phases) {
+    if (d.groups_x == 0 || d.groups_y == 0) continue;
+    const auto& k = static_cast<const kernel&>(*d.kernel);
+    CUlaunchConfig config{};
+    config.gridDimX = d.groups_x;
+    config.gridDimY = d.groups_y;
+    config.gridDimZ = 1;
+    config.blockDimX = k.threads;
+    config.blockDimY = config.blockDimZ = 1;
+    config.sharedMemBytes = k.shared_bytes;
+    config.hStream = recording_;
+    // The driver copies the arguments: one parameter, all 16 of them by value.
+    auto arguments = d.arguments;
+    void* parameters[] = {arguments.data()};
+    result<void> ok =
+        card_->check(card_->functions().cuLaunchKernelEx(&config, k.function, parameters, nullptr),
+                     "cuLaunchKernelEx");
+    if (!ok) return ok;
+  }
+  return {};
+}
+
+result<void> gpu::submit(command_list& list) {
+  const driver_functions& cu = card_->functions();
+  auto& recorded = static_cast<recorded_list&>(list);
+  result<void> ok = card_->enter();
+  if (ok) ok = card_->check(cu.cuGraphLaunch(recorded.graph, card_->steps()), "cuGraphLaunch");
+  if (ok) ok = card_->check(cu.cuEventRecord(ended_, card_->steps()), "cuEventRecord");
+  if (ok) count_launches(list.launches);
+  return ok;
+}
+
+result<void> gpu::wait() {
+  result<void> ok = card_->enter();
+  if (ok) ok = card_->wait(ended_);
+  return ok;
+}
+
+result<void> gpu::check_range(const device_memory& m, std::size_t offset, std::size_t bytes) const {
+  if (result<void> ready = card_->enter(); !ready) return ready;
+  if (offset > m.bytes() || bytes > m.bytes() - offset)
+    return fail(error_code::invalid_input,
+                "a copy of " + std::to_string(bytes) + " bytes at " + std::to_string(offset) +
+                    " leaves a piece of " + std::to_string(m.bytes()),
+                info().name);
+  return {};
+}
+
+result<void> gpu::write(device_memory& to, std::size_t offset, std::span<const std::byte> from) {
+  result<void> ok = check_range(to, offset, from.size());
+  if (ok && !from.empty()) ok = copier_.write(to.address() + offset, from);
+  return ok;
+}
+
+result<void> gpu::read(const device_memory& from, std::size_t offset, std::span<std::byte> to) {
+  result<void> ok = check_range(from, offset, to.size());
+  if (ok && !to.empty()) ok = copier_.read(from.address() + offset, to);
+  return ok;
+}
+
+const std::string& gpu::no_direct_path(device& from) {
+  auto* other = dynamic_cast<gpu*>(&from);
+  return other == nullptr ? device::no_direct_path(from) : peers_.no_path(other->parts());
+}
+
+result<void> gpu::copy_direct(device& from, std::span<const copy_range> ranges) {
+  auto* other = dynamic_cast<gpu*>(&from);
+  if (other == nullptr || !peers_.no_path(other->parts()).empty())
+    return device::copy_direct(from, ranges);
+  for (const copy_range& r : ranges) {
+    result<void> ok = other->check_range(*r.from, r.from_offset, r.bytes);
+    if (ok) ok = check_range(*r.to, r.to_offset, r.bytes);
+    if (!ok) return ok;
+  }
+  return peers_.copy(other->parts(), ranges);
+}
+
+std::uint64_t gpu::driver_used_bytes() const {
+  std::size_t free = 0, total = 0;
+  if (!card_->enter() || card_->functions().cuMemGetInfo(&free, &total) != CUDA_SUCCESS) return 0;
+  return total - free;
+}
+
+}  // namespace terrane::engine::cuda

@@ -1,0 +1,61 @@
+// A card as a device: memory, kernels, command lists and copies put together. Keeps the thread
+// rules of engine/device/device.hpp.
+#pragma once
+
+#include "engine/device/cuda/arena_pool.hpp"
+#include "engine/device/cuda/copier.hpp"
+#include "engine/device/cuda/cuda_device.hpp"
+#include "engine/device/cuda/kernel_store.hpp"
+#include "engine/device/cuda/peer_copier.hpp"
+
+namespace terrane::engine::cuda {
+
+class gpu : public device {
+ public:
+  static result<std::unique_ptr<device>> open(const driver& d, const physical_device& p,
+                                              const cuda_options& options);
+  ~gpu() override;
+
+  result<const device_kernel*> compile(const kernels::program& p) override;
+  result<std::unique_ptr<command_list>> record(std::span<const dispatch> phases) override;
+  result<void> submit(command_list& list) override;
+  result<void> wait() override;
+  result<void> write(device_memory& to, std::size_t offset,
+                     std::span<const std::byte> from) override;
+  result<void> read(const device_memory& from, std::size_t offset,
+                    std::span<std::byte> to) override;
+  const std::string& no_direct_path(device& from) override;
+  result<void> copy_direct(device& from, std::span<const copy_range> ranges) override;
+  std::uint64_t driver_used_bytes() const override;
+
+ protected:
+  result<std::unique_ptr<device_memory>> allocate_memory(std::size_t bytes) override {
+    return pool_.allocate(bytes);
+  }
+
+ private:
+  gpu(std::unique_ptr<context> card, const cuda_options& options)
+      : device(card->physical().info),
+        card_(std::move(card)),
+        pool_(*card_),
+        copier_(*card_),
+        peers_(parts()),
+        kernels_(*card_, options.cache_folder) {}
+  card_parts parts() { return {*card_, pool_, copier_}; }
+  result<void> prepare();
+  result<void> check_phases(std::span<const dispatch> phases) const;
+  result<void> check_range(const device_memory& m, std::size_t offset, std::size_t bytes) const;
+  result<CUgraph> capture(std::span<const dispatch> phases);
+  result<void> launch_all(std::span<const dispatch> phases);
+
+  std::unique_ptr<context> card_;
+  arena_pool pool_;
+  copier copier_;
+  peer_copier peers_;
+  kernel_store kernels_;
+  std::mutex recording_access_;
+  CUstream recording_ = nullptr;  // lists are captured from it, nothing runs on it
+  CUevent ended_ = nullptr;       // the last submitted list has
+};
+
+}  // namespace terrane::engine::cuda
