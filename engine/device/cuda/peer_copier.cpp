@@ -85,9 +85,10 @@ result<void> peer_copier::prepare(lane& l) {
 
 result<void> peer_copier::enqueue(lane& l, const card_parts& from, std::uint64_t to,
                                   std::uint64_t source, std::size_t bytes) {
-  return here_.card.check(here_.card.functions().cuMemcpyPeerAsync(
-                              to, here_.card.handle(), source, from.card.handle(), bytes, l.stream),
-                          "cuMemcpyPeerAsync");
+  return here_.card.check_refusal(
+      here_.card.functions().cuMemcpyPeerAsync(to, here_.card.handle(), source, from.card.handle(),
+                                               bytes, l.stream),
+      "cuMemcpyPeerAsync");
 }
 
 result<void> peer_copier::copy(const card_parts& from, std::span<const copy_range> ranges) {
