@@ -88,7 +88,7 @@ for step in "${steps[@]}"; do
     mapfile -t vulkan < <(named vulkan)
     all=cpu
     for d in "${vulkan[@]:0:1}" "${cards[@]:0:2}"; do all+=,$d; done
-    if [ -n "${TERRANE_SMOLLM2:-}" ]; then small=$TERRANE_SMOLLM2; else model tiny Q4_1 && small=$made; fi
+    if [ -n "${TERRANE_SMOLLM2:-}" ]; then small=$TERRANE_SMOLLM2; else model smollm2-135m Q4_1 && small=$made; fi
     record exact_small 90 "$bench" exact --model "$small" --devices "$all" --moves 50 --tokens 256 \
       --context-limit 2048 --cache "$cache"
     model llama-3.1-8b Q4_K_M

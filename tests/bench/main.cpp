@@ -68,7 +68,8 @@ int main(int argc, char** argv) {
   std::uint64_t seed = 1;
   CLI::App* s =
       app.add_subcommand("synth", "write a GGUF of a published shape with random weights");
-  s->add_option("--shape", shape, "llama-3.2-1b, llama-3.2-3b, llama-3.1-8b, tiny, tiny-k")
+  s->add_option("--shape", shape,
+                "llama-3.2-1b, llama-3.2-3b, llama-3.1-8b, smollm2-135m, tiny, tiny-k")
       ->required();
   s->add_option("--quant", quant, "F32, F16, Q4_0, Q4_1, Q8_0, Q4_K, Q5_K, Q6_K, Q4_K_M")
       ->required();

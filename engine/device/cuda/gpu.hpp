@@ -2,6 +2,8 @@
 // rules of engine/device/device.hpp.
 #pragma once
 
+#include <chrono>
+
 #include "engine/device/cuda/arena_pool.hpp"
 #include "engine/device/cuda/copier.hpp"
 #include "engine/device/cuda/cuda_device.hpp"
@@ -9,6 +11,12 @@
 #include "engine/device/cuda/peer_copier.hpp"
 
 namespace terrane::engine::cuda {
+
+// How long a list takes from submission to its end, as it was lately. For the thread that submits
+// and waits.
+struct usual_duration {
+  std::chrono::nanoseconds value{0};
+};
 
 class gpu : public device {
  public:
@@ -55,7 +63,10 @@ class gpu : public device {
   kernel_store kernels_;
   std::mutex recording_access_;
   CUstream recording_ = nullptr;  // lists are captured from it, nothing runs on it
-  CUevent ended_ = nullptr;       // the last submitted list has
+  // Of the last submitted list.
+  CUevent ended_ = nullptr;
+  std::chrono::steady_clock::time_point submitted_at_;
+  std::shared_ptr<usual_duration> usual_;
 };
 
 }  // namespace terrane::engine::cuda
