@@ -29,7 +29,7 @@ class chat_format {
   // The conversation and the beginning of the assistant's reply, as the model's own template writes
   // them; no bos token is to be added. Neighbouring pieces are never both text. `today`, such as
   // "26 Jul 2024", matters to Llama 3.1 and later; without it the template's own date stands.
-  // Invalid input: no messages.
+  // Invalid input: no messages, or an order of roles that the template does not provide for.
   result<std::vector<chat_piece>> pieces(std::span<const chat_message> conversation,
                                          std::string_view today = {}) const;
 
@@ -40,27 +40,36 @@ class chat_format {
 
   // What follows a reply that has just ended without its last control token: that token, the new
   // messages, and the beginning of the next reply. After the tokens of a reply these are the tokens
-  // of the whole conversation, if the reply's are the ones that its text is encoded to. Invalid
-  // input: no messages.
+  // of the whole conversation, if the reply's are the ones that its text is encoded to; except that
+  // a system message which the template would put into the last user message stays in the one that
+  // it was first put into. Invalid input: as above, and a system message where it has no turn of
+  // its own.
   result<std::vector<token_id>> encode_next(const tokenizer& words,
                                             std::span<const chat_message> messages) const;
 
-  // "ChatML" or "Llama 3".
-  std::string_view name() const;
+  // "ChatML", for example.
+  std::string_view name() const { return to_string(facts_.family); }
 
  private:
   class writer;
+  struct turn {
+    std::vector<chat_piece> before, after;
+  };
+
   chat_format() = default;
-  void write_header(writer& out, chat_role role) const;
-  void write_end(writer& out) const;
+  result<void> resolve(const tokenizer& words);
+  const turn& turn_of(chat_role role) const;
+  std::string_view content_of(const chat_message& message) const;
+  result<void> check_order(std::span<const chat_message> messages) const;
   void write_message(writer& out, const chat_message& message) const;
-  std::span<const chat_message> write_system(writer& out, std::string_view today,
-                                             std::span<const chat_message> conversation) const;
+  void write_dated_system(writer& out, const chat_message* system, std::string_view today) const;
+  void write_user_with_system(writer& out, const chat_message& system,
+                              const chat_message& user) const;
+  result<void> write_joined(writer& out, std::span<const chat_message> conversation) const;
 
   template_facts facts_;
-  token_id open_ = 0;         // <|im_start|> or <|start_header_id|>
-  token_id end_header_ = 0;   // Llama 3 only: <|end_header_id|>
-  token_id end_message_ = 0;  // <|im_end|> or <|eot_id|>
+  turn system_, user_, assistant_;
+  std::vector<chat_piece> reply_;
   std::optional<token_id> bos_;
 };
 

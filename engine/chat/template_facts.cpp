@@ -5,6 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include "engine/chat/template_parts.hpp"
+#include "engine/chat/turn_templates.hpp"
 #include "engine/tokenizer/utf8.hpp"
 
 namespace terrane::engine {
@@ -13,89 +15,6 @@ namespace {
 bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
-
-std::string replace_all(std::string_view text, std::string_view from, std::string_view to) {
-  std::string out;
-  std::size_t at = 0;
-  for (std::size_t found = text.find(from); found != std::string_view::npos;
-       found = text.find(from, at)) {
-    out.append(text.substr(at, found - at)).append(to);
-    at = found + from.size();
-  }
-  return out.append(text.substr(at));
-}
-
-// The template in one spelling, so that equal expressions are equal text: no white space outside
-// string literals, no dashes at the ends of tags (they trim), literals in single quotes with \n for
-// a line end, and fields in brackets.
-class spelling_of {
- public:
-  explicit spelling_of(std::string_view text) {
-    for (std::size_t i = 0; i < text.size(); ++i) {
-      i += take(text.substr(i)) - 1;
-    }
-    out_ = replace_all(out_, "message.role", "message['role']");
-    out_ = replace_all(out_, "message.content", "message['content']");
-  }
-
-  std::string text() && { return std::move(out_); }
-
- private:
-  // Returns how many characters it took.
-  std::size_t take(std::string_view rest) {
-    const char c = rest[0];
-    const std::string_view two = rest.substr(0, 2);
-    if (quote_ != 0) {
-      return take_in_literal(rest);
-    }
-    if (c == ' ' || c == '\t' || c == '\n' || c == '\r') {
-      return 1;
-    }
-    if (!in_tag_) {
-      in_tag_ = two == "{{" || two == "{%";
-      out_.append(in_tag_ ? two : rest.substr(0, 1));
-      return !in_tag_ ? 1 : rest.substr(2, 1) == "-" ? 3 : 2;
-    }
-    if (two == "}}" || two == "%}") {
-      in_tag_ = false;
-      out_.append(two);
-      return 2;
-    }
-    if (two == "-}" || two == "-%") {
-      return 1;
-    }
-    if (c == '\'' || c == '"') {
-      quote_ = c;
-      out_.push_back('\'');
-    } else {
-      out_.push_back(c);
-    }
-    return 1;
-  }
-
-  std::size_t take_in_literal(std::string_view rest) {
-    const char c = rest[0];
-    if (c == '\\' && rest.size() > 1) {
-      out_.append(rest.substr(0, 2));
-      return 2;
-    }
-    if (c == quote_) {
-      quote_ = 0;
-      out_.push_back('\'');
-    } else if (c == '\n') {
-      out_.append("\\n");
-    } else if (c == '\'') {
-      out_.append("\\'");
-    } else {
-      out_.push_back(c);
-    }
-    return 1;
-  }
-
-  std::string out_;
-  bool in_tag_ = false;
-  char quote_ = 0;  // of the literal, as the template has it
-};
 
 // How a family writes a message; the content may be followed by "|trim".
 struct expression {
@@ -171,11 +90,13 @@ std::string constant_after(std::string_view spelling, std::string_view begin,
 }
 
 tl::unexpected<error> refuse(const std::string& what) {
-  return fail(error_code::unsupported,
-              what +
-                  ". Supported are ChatML (as SmolLM2, Qwen2 and Qwen2.5 write it) and Llama 3 "
-                  "to 3.3; completing raw text works with every model",
-              "tokenizer.chat_template");
+  return fail(
+      error_code::unsupported,
+      what +
+          ". Supported are ChatML (as SmolLM2, Qwen2 and Qwen2.5 write it), Llama 3 to 3.3, "
+          "Llama 2, Mistral, Gemma 1 to 3 and Phi 3; completing raw text works with every "
+          "model",
+      "tokenizer.chat_template");
 }
 
 // Whether every place where a ChatML template writes a system message by itself is understood: with
@@ -226,7 +147,14 @@ result<template_facts> read_chatml(std::string_view text, std::string_view spell
   }
   template_facts facts;
   facts.family = chat_family::chatml;
-  facts.trims_content = *trims;
+  facts.trims_content = facts.trims_reply = *trims;
+  const auto turn = [](const char* role) {
+    return turn_markup{std::string("<|im_start|>") + role + "\n", "<|im_end|>\n"};
+  };
+  facts.system = turn("system");
+  facts.user = turn("user");
+  facts.assistant = turn("assistant");
+  facts.reply = facts.assistant.before;
   facts.default_system = constant_after(spelling, R"('<|im_start|>system\n)", "<|im_end|>");
   return facts;
 }
@@ -238,7 +166,15 @@ result<template_facts> read_llama3(std::string_view spelling) {
   }
   template_facts facts;
   facts.family = chat_family::llama3;
-  facts.trims_content = *trims;
+  facts.trims_content = facts.trims_reply = *trims;
+  const auto turn = [](const char* role) {
+    return turn_markup{std::string("<|start_header_id|>") + role + "<|end_header_id|>\n\n",
+                       "<|eot_id|>"};
+  };
+  facts.system = turn("system");
+  facts.user = turn("user");
+  facts.assistant = turn("assistant");
+  facts.reply = facts.assistant.before;
   if (!contains(spelling, "<|start_header_id|>system<|end_header_id|>")) {
     return facts;
   }
@@ -253,11 +189,29 @@ result<template_facts> read_llama3(std::string_view spelling) {
 
 }  // namespace
 
+std::string_view to_string(chat_family family) {
+  switch (family) {
+    case chat_family::chatml:
+      return "ChatML";
+    case chat_family::llama3:
+      return "Llama 3";
+    case chat_family::llama2:
+      return "Llama 2";
+    case chat_family::mistral:
+      return "Mistral";
+    case chat_family::gemma:
+      return "Gemma";
+    case chat_family::phi3:
+      return "Phi 3";
+  }
+  return "unknown";
+}
+
 result<template_facts> read_template(std::string_view text) {
   if (text.empty()) {
     return refuse("the file has no chat template");
   }
-  const std::string spelling = spelling_of(text).text();
+  const std::string spelling = spelling_of_template(text);
   const bool bos = contains(text, "bos_token") || contains(text, "<|begin_of_text|>");
   const auto with_bos = [bos](template_facts facts) {
     facts.begins_with_bos = bos;
@@ -268,6 +222,9 @@ result<template_facts> read_template(std::string_view text) {
   }
   if (contains(text, "<|start_header_id|>")) {
     return read_llama3(spelling).map(with_bos);
+  }
+  if (auto facts = read_turn_template(text)) {
+    return *std::move(facts);
   }
   return refuse("the chat template is of no known family; it begins with '" + beginning(text) +
                 "'");

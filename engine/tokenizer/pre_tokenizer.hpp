@@ -1,6 +1,6 @@
 // Cuts text into the pieces within which byte pairs are merged. How is named by the model file
 // (tokenizer.ggml.pre); an unknown name is refused, because a wrong cut loses quality in silence.
-// To add one, add a row to the table in pre_tokenizer.cpp. Immutable once made; any thread.
+// To add one, add a row to the table in pre_tokenizer_rules.cpp. Immutable once made; any thread.
 #pragma once
 
 #include <memory>
@@ -30,7 +30,8 @@ class pre_tokenizer {
  private:
   pre_tokenizer() = default;
 
-  std::shared_ptr<const void> pattern_;  // a compiled PCRE2 pattern; immutable, so copies share it
+  // Compiled PCRE2 patterns; immutable, so copies share them.
+  std::vector<std::shared_ptr<const void>> patterns_;
   bool prefers_whole_pieces_ = false;
   bool adds_bos_by_default_ = false;
 };

@@ -1,7 +1,7 @@
-// A model's tokenizer: text to tokens and back, by the byte-pair vocabulary in the model's file.
-// Supported: tokenizer.ggml.model "gpt2" with the pre-tokenizers listed by pre_tokenizer::make.
-// Token ids equal llama.cpp's (tests/golden). Owns its vocabulary; immutable once made, so any
-// number of threads may use one.
+// A model's tokenizer: text to tokens and back, by the vocabulary in the model's file. Supported:
+// tokenizer.ggml.model "gpt2" (byte pairs) with the pre-tokenizers listed by pre_tokenizer::make,
+// and "llama" (SentencePiece). Token ids equal llama.cpp's (tests/golden). Owns its vocabulary;
+// immutable once made, so any number of threads may use one.
 //
 // Text from a user is encoded with special_text::as_text: then no text can become a control token,
 // whatever it spells and whatever the file's merges say.
@@ -12,10 +12,13 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "engine/tokenizer/byte_pairs.hpp"
 #include "engine/tokenizer/pre_tokenizer.hpp"
+#include "engine/tokenizer/sentence_pieces.hpp"
 #include "engine/tokenizer/special_tokens.hpp"
 #include "engine/tokenizer/vocabulary.hpp"
 #include "kernels/result.hpp"
@@ -28,11 +31,18 @@ enum class special_text {
   as_tokens,  // it is the token
 };
 
+// What stands before a text that is encoded by itself: nothing, other text, or a special token.
+struct text_seam {
+  bool continues_text = false;  // SentencePiece then puts no space before it
+  std::optional<token_id> special;
+};
+
 class tokenizer {
  public:
   // Checks the whole vocabulary. Unsupported: the model or pre-tokenizer is not known. Invalid
   // input: no tokens, lists of unequal length, an id or type out of range, texts that repeat, a
-  // malformed merge, bos asked for but not named. Messages name the metadata key.
+  // malformed merge, a score that is no number, bos asked for but not named. Messages name the
+  // metadata key.
   static result<tokenizer> make(vocabulary words);
 
   tokenizer(tokenizer&&) = default;
@@ -40,10 +50,12 @@ class tokenizer {
   tokenizer(const tokenizer&) = delete;
   tokenizer& operator=(const tokenizer&) = delete;
 
-  // The tokens of any bytes at all; what is not UTF-8 is read as repair_utf8 says. No bos is added.
+  // The tokens of any bytes at all. What is not UTF-8 is read as repair_utf8 says by byte pairs and
+  // kept by SentencePiece. No bos is added; the space that SentencePiece puts before a text is.
   // User-defined tokens are found in either mode. Fails only as pre_tokenizer::split does, or for
-  // more than 1 GiB of text.
-  result<std::vector<token_id>> encode(std::string_view text, special_text how) const;
+  // more than 64 MiB of text.
+  result<std::vector<token_id>> encode(std::string_view text, special_text how,
+                                       const text_seam& before = {}) const;
 
   // The bos token if a raw prompt begins with one. A formatted chat brings its own.
   std::optional<token_id> leading_token() const { return leading_; }
@@ -73,14 +85,25 @@ class tokenizer {
   const vocabulary& words() const { return words_; }
 
  private:
-  tokenizer(vocabulary words, pre_tokenizer splitter);
-  result<void> index();
-  result<void> encode_plain(std::string_view text, std::vector<token_id>& out) const;
+  struct split_pairs {
+    pre_tokenizer splitter;
+    byte_pairs pairs;
+  };
+
+  explicit tokenizer(vocabulary words) : words_(std::move(words)) {}
+  result<void> check_and_index();
+  result<void> index_bytes();
+  void index_special();
+  result<void> make_method();
+  bool strips_after(token_id special) const;
+  result<void> encode_between(std::string_view text, bool continues_text,
+                              std::vector<token_id>& out) const;
 
   vocabulary words_;
   std::vector<token_type> types_;
-  pre_tokenizer splitter_;
-  byte_pairs pairs_;
+  std::variant<sentence_pieces, split_pairs> method_;
+  bool adds_space_prefix_ = false;
+  bool strips_after_special_ = false;
   special_tokens control_and_user_tokens_;  // both kinds, and unknown
   special_tokens user_tokens_;
   std::optional<token_id> leading_;

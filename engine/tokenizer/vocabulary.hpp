@@ -24,17 +24,20 @@ enum class token_type : std::uint8_t {
 };
 
 struct vocabulary {
-  std::string model;                // tokenizer.ggml.model, for example "gpt2"
-  std::string pre_tokenizer;        // tokenizer.ggml.pre, for example "smollm"
-  std::vector<std::string> tokens;  // tokenizer.ggml.tokens, in the byte alphabet
+  std::string model;                // tokenizer.ggml.model: "gpt2" or "llama"
+  std::string pre_tokenizer;        // tokenizer.ggml.pre, for example "smollm"; of "gpt2" only
+  std::vector<std::string> tokens;  // tokenizer.ggml.tokens; of "gpt2" in the byte alphabet
   std::vector<std::int32_t> types;  // tokenizer.ggml.token_type; empty: all normal
-  std::vector<std::string> merges;  // tokenizer.ggml.merges, "left right", best first
+  std::vector<std::string> merges;  // tokenizer.ggml.merges, "left right", best first; "gpt2"
+  std::vector<float> scores;        // tokenizer.ggml.scores, the highest joined first; "llama"
   std::optional<token_id> bos;      // tokenizer.ggml.bos_token_id, and so on
   std::optional<token_id> eos;
   std::optional<token_id> eot;
   std::optional<token_id> eom;
-  std::optional<bool> add_bos;  // tokenizer.ggml.add_bos_token
-  std::string chat_template;    // tokenizer.chat_template; empty: the file has none
+  std::optional<bool> add_bos;           // tokenizer.ggml.add_bos_token
+  std::optional<bool> add_space_prefix;  // tokenizer.ggml.add_space_prefix; "llama" only
+  std::string chat_template;             // tokenizer.chat_template; empty: the file has none
+  std::string model_name;                // general.name; says how Phi-3 treats white space
 };
 
 }  // namespace terrane::engine

@@ -33,17 +33,23 @@ CONVERSATIONS = [
 ]
 
 
-def render(template: str, conversation, llama: Llama) -> str:
+def render_text(template: str, conversation, bos: str, eos: str) -> str:
     def raise_exception(message):
         raise TemplateError(message)
 
     environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
     environment.globals["raise_exception"] = raise_exception
-    bos = llama.metadata.get("tokenizer.ggml.bos_token_id")
     return environment.from_string(template).render(
         messages=[{"role": role, "content": content} for role, content in conversation],
-        bos_token=llama._model.token_get_text(int(bos)) if bos else "",
-        add_generation_prompt=True)
+        bos_token=bos, eos_token=eos, add_generation_prompt=True)
+
+
+def render(template: str, conversation, llama: Llama) -> str:
+    def text_of(name: str) -> str:
+        token = llama.metadata.get(f"tokenizer.ggml.{name}_token_id")
+        return llama._model.token_get_text(int(token)) if token else ""
+
+    return render_text(template, conversation, text_of("bos"), text_of("eos"))
 
 
 def main() -> None:

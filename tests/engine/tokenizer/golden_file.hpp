@@ -1,6 +1,7 @@
 // Reads what the scripts in tests/golden write.
 #pragma once
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -72,6 +73,17 @@ inline result<tokenizer> open_tokenizer(const std::string& path) {
     return tl::unexpected(file.error());
   }
   return read_vocabulary(file->meta()).and_then(tokenizer::make);
+}
+
+// Whether the text has a "</s>" that is an end tag of HTML in this vocabulary, not a control token.
+// llama.cpp takes it for one in every vocabulary, so the ids are meant to differ.
+inline bool is_html_end_tag_here(const tokenizer& words, const std::string& text) {
+  if (text.find("</s>") == text.npos) {
+    return false;
+  }
+  const auto& tokens = words.words().tokens;
+  const auto at = std::find(tokens.begin(), tokens.end(), "</s>");
+  return at != tokens.end() && !words.is_control(static_cast<token_id>(at - tokens.begin()));
 }
 
 }  // namespace terrane::engine::golden

@@ -67,5 +67,32 @@ TEST_F(smollm2, stops_at_the_end_of_a_turn_and_of_the_text) {
   EXPECT_FALSE(words_->leading_token());
 }
 
+// SentencePiece on the second real model.
+TEST(gemma3, encodes_500_strings_as_llama_cpp_does) {
+  const char* path = std::getenv("TERRANE_GEMMA3");
+  if (path == nullptr) {
+    GTEST_SKIP() << "TERRANE_GEMMA3 is not set; it is the path of gemma-3-270m-q4_k_m.gguf";
+  }
+  const auto words = golden::open_tokenizer(path);
+  ASSERT_TRUE(words) << to_string(words.error());
+  const auto strings = golden::lines_of("strings.txt");
+  const auto expected = golden::lines_of("gemma3_tokens.txt");
+  ASSERT_EQ(expected.size(), 2 * strings.size());
+  for (std::size_t i = 0; i < strings.size(); ++i) {
+    const std::string text = golden::unescape(strings[i]);
+    if (golden::is_html_end_tag_here(*words, text)) {
+      continue;
+    }
+    const auto plain = words->encode(text, special_text::as_text);
+    const auto special = words->encode(text, special_text::as_tokens);
+    ASSERT_TRUE(plain && special) << i;
+    EXPECT_EQ(*plain, golden::ids_of(expected[2 * i], "plain")) << i << ": " << strings[i];
+    EXPECT_EQ(*special, golden::ids_of(expected[2 * i + 1], "special")) << i << ": " << strings[i];
+    if (text == repair_utf8(text)) {
+      EXPECT_EQ(words->decode(*plain), text) << i;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace terrane::engine

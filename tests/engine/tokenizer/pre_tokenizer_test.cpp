@@ -1,7 +1,11 @@
 #include "engine/tokenizer/pre_tokenizer.hpp"
 
+#include <chrono>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "engine/tokenizer/pre_tokenizer_rules.hpp"
 
 namespace terrane::engine {
 namespace {
@@ -44,6 +48,48 @@ TEST(pre_tokenizer, qwen2_differs_from_llama3_in_single_digits) {
   EXPECT_THAT(split("qwen2", "a 12"), ElementsAre("a", " ", "1", "2"));
 }
 
+TEST(pre_tokenizer, qwen35_keeps_marks_with_their_letters) {
+  const std::string devanagari = "\xE0\xA4\xB9\xE0\xA4\xBF\xE0\xA4\xA8";  // two letters, one mark
+  EXPECT_THAT(split("qwen35", devanagari), ElementsAre(devanagari));
+  EXPECT_EQ(split("qwen2", devanagari).size(), 2u);
+}
+
+TEST(pre_tokenizer, tekken_ends_a_word_before_a_capital) {
+  EXPECT_THAT(split("tekken", "camelCase HTTPServer"), ElementsAre("camel", "Case", " HTTPServer"));
+  EXPECT_THAT(split("tekken", "a/b 12 \xC3\xA9\xC3\x89\xC3\xA9"),
+              ElementsAre("a", "/b", " ", "1", "2", " \xC3\xA9", "\xC3\x89\xC3\xA9"));
+}
+
+TEST(pre_tokenizer, falcon_cuts_off_signs_and_groups_ascii_digits) {
+  EXPECT_THAT(split("falcon", "it's (a) 12345"),
+              ElementsAre("it", "'", "s", " ", "(", "a", ")", " ", "123", "45"));
+}
+
+TEST(pre_tokenizer, deepseek_cuts_off_line_ends_words_and_numbers) {
+  EXPECT_THAT(split("deepseek-llm", "a  b\n 12 \xE4\xB8\xAD?"),
+              ElementsAre("a", " ", " b", "\n", " ", "12", " ", "\xE4\xB8\xAD", "?"));
+  EXPECT_THAT(split("deepseek-coder", "x = 12"), ElementsAre("x", " = ", "1", "2"));
+}
+
+TEST(pre_tokenizer, time_grows_with_length_whatever_the_text) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (const auto& [rule, patterns, whole, bos] : pre_tokenizer_rules()) {
+    const auto splitter = pre_tokenizer::make(rule);
+    ASSERT_TRUE(splitter);
+    for (const char* unit : {" ", "a", "A", "7", "!", "\n", "\xCC\x81", "\xE4\xB8\xAD"}) {
+      std::string text;
+      for (int i = 0; i < 100'000; ++i) {
+        text += unit;
+      }
+      for (const char* end : {"", "5", "x"}) {
+        EXPECT_TRUE(splitter->split(text + end)) << rule << unit;
+      }
+    }
+  }
+  // Seconds where a quadratic method would take hours.
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
+}
+
 TEST(pre_tokenizer, classes_are_those_of_unicode_15_1_whatever_the_library_knows) {
   // U+11F04 (a letter since 15.0), U+2EBF0 (15.1), U+11F50 (a digit since 15.0).
   EXPECT_THAT(split("gpt-2", "a\xF0\x91\xBC\x84\xF0\xAE\xAF\xB0!"),
@@ -60,7 +106,7 @@ TEST(pre_tokenizer, surrogates_are_signs) {
 
 TEST(pre_tokenizer, pieces_cover_the_text) {
   const std::string text = "Mixed \t\r\n text, 42 × 'tis \xF0\x9F\xA6\x99\xF0\x9F\xA6\x99  \n";
-  for (const char* rule : {"gpt-2", "smollm", "llama-bpe", "qwen2"}) {
+  for (const auto& [rule, patterns, whole, bos] : pre_tokenizer_rules()) {
     std::string joined;
     for (const std::string& piece : split(rule, text)) {
       joined += piece;
