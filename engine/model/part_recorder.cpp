@@ -25,6 +25,17 @@ std::string kinds_text(const kernels::activation_set& kinds) {
 // Warps of a workgroup that normalises or quantises a row: a CPU runs them in turn on one thread.
 int activation_warps(const device& on) { return on.info().kind == device_kind::cpu ? 1 : 8; }
 
+// Warps that share the columns of a matrix. On a GPU one warp's loads do not fill a multiprocessor,
+// and a small matrix has fewer groups of rows than there are multiprocessors: as many warps as
+// leave each the same number of segments. Where there are groups enough, or on a CPU, one.
+int linear_warps(const device& on, std::uint32_t k, kernels::grid groups) {
+  constexpr std::uint32_t enough_groups = 4096, most_warps = 16, segment = 256;
+  if (on.info().host_memory || std::uint64_t{groups.x} * groups.y >= enough_groups) return 1;
+  const std::uint32_t segments = (k + segment - 1) / segment;
+  const std::uint32_t turns = (segments + most_warps - 1) / most_warps;
+  return static_cast<int>((segments + turns - 1) / turns);
+}
+
 }  // namespace
 
 result<const device_kernel*> kernel_library::get(const std::string& key,
@@ -152,6 +163,7 @@ void part_recorder::multiply(std::initializer_list<tensor_place> matrices, const
     offset += round_up_32(static_cast<std::uint32_t>(t.n));
     key += key_of(t.format->name, t.n);
   }
+  spec.warps = linear_warps(workspace_.on(), spec.k, kernels::linear_grid(spec, rows));
   append(key_of("linear", spec.k, stride, add_residual, spec.columns, spec.warps, key),
          [&] { return kernels::linear(spec); }, kernels::linear_grid(spec, rows),
          {workspace_.address(at.q8_by_32), workspace_.address(at.f16), workspace_.address(at.f32),

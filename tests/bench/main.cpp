@@ -10,6 +10,7 @@
 #include "tests/bench/devices.hpp"
 #include "tests/bench/exact.hpp"
 #include "tests/bench/move.hpp"
+#include "tests/bench/profile.hpp"
 #include "tests/bench/speed.hpp"
 #include "tests/bench/synth.hpp"
 
@@ -120,6 +121,17 @@ int main(int argc, char** argv) {
   sp->callback([&] {
     p.model.devices = {device};
     status = print(run_speed(p));
+  });
+
+  profile_options f;
+  CLI::App* pf = app.add_subcommand("profile", "the time of each kernel of a step");
+  add_model(*pf, f.model);
+  pf->add_option("--device", device)->required();
+  pf->add_option("--prompt", f.prompt, "tokens of prompt")->capture_default_str();
+  pf->add_option("--gen", f.generate, "tokens of reply")->capture_default_str();
+  pf->callback([&] {
+    f.model.devices = {device};
+    status = print(run_profile(f));
   });
 
   std::string cache_folder;
