@@ -80,7 +80,7 @@ for step in "${steps[@]}"; do
       timeout 120 "$bin/engine_tests" --gtest_filter='*gpu_*:*every_program*:cuda*' --gtest_color=no \
         >"$out/tests.log" 2>&1
       echo "status $?" >>"$out/tests.log"
-      grep -E '^\[  (PASSED|FAILED|SKIPPED) |^status' "$out/tests.log" | head -20
+      grep -E '^\[  (PASSED|FAILED)  |^status' "$out/tests.log" | head -20
     fi
     ;;
   exact)
@@ -89,6 +89,10 @@ for step in "${steps[@]}"; do
     all=cpu
     for d in "${vulkan[@]:0:1}" "${cards[@]:0:2}"; do all+=,$d; done
     if [ -n "${TERRANE_SMOLLM2:-}" ]; then small=$TERRANE_SMOLLM2; else model smollm2-135m Q4_1 && small=$made; fi
+    for d in "${vulkan[@]:0:1}" "${cards[@]:0:1}"; do  # if something is wrong: with which
+      record "exact_small_cpu_${d%%:*}" 60 "$bench" exact --model "$small" --devices "cpu,$d" --moves 10 --tokens 64 \
+        --context-limit 2048 --cache "$cache"
+    done
     record exact_small 90 "$bench" exact --model "$small" --devices "$all" --moves 50 --tokens 256 \
       --context-limit 2048 --cache "$cache"
     model llama-3.1-8b Q4_K_M
