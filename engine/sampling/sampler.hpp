@@ -53,19 +53,21 @@ class sampler {
     float weight;
   };
 
+  static bool less_probable(const candidate& a, const candidate& b);
   sampler(const sampling_parameters& parameters, std::uint32_t vocabulary);
   result<void> load(std::span<const float> logits);
   result<void> penalise(std::span<const token_id> history);
   token_id greedy() const;
   void gather();
+  void gather_most_probable();
   std::size_t filter();
   double weigh(std::size_t count, float best, float temperature);
   token_id draw(std::size_t kept, std::uint64_t position);
 
   sampling_parameters parameters_;
-  std::vector<bool> excluded_;
-  std::vector<float> logits_;             // of this step, with the penalty
-  std::vector<candidate> candidates_;     // a heap, then its most probable in front, falling
+  std::vector<token_id> excluded_;
+  std::vector<float> logits_;             // of this step, with the penalty; excluded ones -infinity
+  std::vector<candidate> candidates_;     // those kept come to stand in front, falling
   std::vector<std::uint32_t> penalised_;  // by token, the call that last penalised it
   std::uint32_t call_ = 0;
 };
