@@ -20,6 +20,10 @@ namespace {
   R"(\x{11F34}-\x{11F3A}\x{11F3E}-\x{11F42}\x{13440}\x{13447}-\x{13455}\x{1E08F})" \
   R"(\x{1E4EC}-\x{1E4EF})"
 #define PUNCTUATION R"(\p{P}\x{11B00}-\x{11B09}\x{11F43}-\x{11F4F})"
+#define SYMBOLS                                                                             \
+  R"(\p{S}\x{2FFC}-\x{2FFF}\x{31EF}\x{1F6DC}\x{1F774}-\x{1F776}\x{1F77B}-\x{1F77F})"        \
+  R"(\x{1F7D9}\x{1FA75}-\x{1FA77}\x{1FA87}\x{1FA88}\x{1FAAD}-\x{1FAAF}\x{1FABB}-\x{1FABD})" \
+  R"(\x{1FABF}\x{1FACE}\x{1FACF}\x{1FADA}\x{1FADB}\x{1FAE8}\x{1FAF7}\x{1FAF8})"
 
 // A run of spaces leaves its last one to the word that follows, unless nothing follows.
 #define SPACES_BEFORE_WORD "[" SPACES "]+(?![^" SPACES "])|[" SPACES "]+"
@@ -98,6 +102,13 @@ constexpr const char* deepseek_coder[] = {R"([\r\n])", "[" SPACES "]?[" LETTERS 
                                           "[" SPACES "]?[" PUNCTUATION "]++",
                                           "[" DEEPSEEK_CHARACTERS "]++", "[" NUMBERS "]"};
 
+// DeepSeek from version 3 on: three digits, Chinese and Japanese, then words with the sign before
+// them.
+constexpr const char* deepseek_v3[] = {
+    "[" NUMBERS "]{1,3}+", R"([\x{4E00}-\x{9FA5}\x{3040}-\x{30FF}]++)",
+    R"([!-/:-@\[-`{-~][A-Za-z]++|[^\r\n)" LETTERS PUNCTUATION SYMBOLS "]?[" LETTERS MARKS
+    "]++| ?[" PUNCTUATION SYMBOLS "]++[\\r\\n]*+|[" SPACES "]*[\\r\\n]+|" SPACES_BEFORE_WORD};
+
 constexpr pre_tokenizer_rule rules[] = {
     {"gpt-2", gpt2},
     {"mpt", gpt2},
@@ -114,6 +125,7 @@ constexpr pre_tokenizer_rule rules[] = {
     {"falcon", falcon},
     {"deepseek-llm", deepseek_llm},
     {"deepseek-coder", deepseek_coder},
+    {"deepseek-v3", deepseek_v3},
 };
 
 }  // namespace

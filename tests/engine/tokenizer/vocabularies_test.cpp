@@ -76,9 +76,9 @@ TEST_P(vocabularies, encode_the_published_texts) {
 INSTANTIATE_TEST_SUITE_P(published, vocabularies,
                          testing::Values("gpt-2", "llama-bpe", "qwen2", "qwen35", "falcon", "mpt",
                                          "starcoder", "refact", "command-r", "deepseek-llm",
-                                         "deepseek-coder", "tekken", "llama-spm", "phi-3",
-                                         "baichuan", "mistral-v1", "mistral-v3", "mistral-v7",
-                                         "gemma-3"));
+                                         "deepseek-coder", "deepseek-v3", "tekken", "llama-spm",
+                                         "phi-3", "baichuan", "mistral-v1", "mistral-v3",
+                                         "mistral-v7", "gemma-3"));
 
 }  // namespace
 }  // namespace terrane::engine
