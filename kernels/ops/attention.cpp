@@ -84,20 +84,23 @@ class partial_builder {
     std::uint32_t size = shape_.head_size;
     val q = b_.offset(b_.offset(b_.argument_ptr(0), row_, 4 * size * shape_.heads), head, 4 * size);
     vals zero(2 * pass_, b_.spread_to_lanes(b_.f32(0.0f)));
-    constexpr int step = 4;  // dimensions a turn: head_size is a multiple of 32
+    constexpr int step = 16;  // dimensions a turn, their loads in flight together
     return b_.loop(b_.i32(0), b_.u32(size), step, zero, [&](val d, const vals& carried) {
       vals sums = carried, words;
       for (int k = 0; k < step; k++)
         words.push_back(
             b_.load_lanes(memory_type::i32, b_.offset(keys_, d + b_.i32(k), 2 * page_positions)));
       for (std::uint32_t h = 0; h < pass_; h++) {
-        vals qs = b_.load_words(b_.offset(b_.offset(q, 4 * size * h), d, 4), step);
-        for (std::size_t k = 0; k < step; k++) {
-          val qk = contract::as_float(qs[k]);
-          sums[2 * h] =
-              b_.fma_exact(qk, b_.unary(opcode::h2f, words[k] & b_.u32(0xffffu)), sums[2 * h]);
-          sums[2 * h + 1] =
-              b_.fma_exact(qk, b_.unary(opcode::h2f, lshr(words[k], 16)), sums[2 * h + 1]);
+        val own = b_.offset(b_.offset(q, 4 * size * h), d, 4);
+        for (std::size_t four = 0; four < step; four += 4) {
+          vals qs = b_.load_words(b_.offset(own, static_cast<std::int64_t>(4 * four)), 4);
+          for (std::size_t k = 0; k < 4; k++) {
+            val qk = contract::as_float(qs[k]), word = words[four + k];
+            sums[2 * h] =
+                b_.fma_exact(qk, b_.unary(opcode::h2f, word & b_.u32(0xffffu)), sums[2 * h]);
+            sums[2 * h + 1] =
+                b_.fma_exact(qk, b_.unary(opcode::h2f, lshr(word, 16)), sums[2 * h + 1]);
+          }
         }
       }
       return sums;
@@ -131,22 +134,12 @@ class partial_builder {
     // l is the same for the warp, which the zero's type must say.
     vals sums(pass_, b_.unary(opcode::bits_to_float, b_.warp() & b_.i32(0)));
     sums.insert(sums.end(), std::size_t{pass_} * vectors_, b_.spread_to_lanes(b_.f32(0.0f)));
-    sums = b_.loop(first_, end_, 1, sums, [&](val key, const vals& carried) {
-      vals next = carried, v;
-      val row = b_.offset(values_, key, 2 * shape_.head_size);
-      for (std::uint32_t d = 0; d < vectors_; d++)
-        v.push_back(b_.unary(opcode::h2f,
-                             b_.load_lanes(memory_type::u16, b_.offset(row, 2 * warp_lanes * d))));
-      for (std::uint32_t h = 0; h < pass_; h++) {
-        val p = b_.shared_load(scalar_type::f32, b_.u32(weights_ + h * page_positions) + key);
-        next[h] = carried[h] + p;
-        for (std::uint32_t d = 0; d < vectors_; d++) {
-          std::size_t o = pass_ + h * vectors_ + d;
-          next[o] = b_.fma_exact(p, v[d], carried[o]);
-        }
-      }
-      return next;
-    });
+    constexpr int step = 4;  // keys a turn, their loads in flight together
+    val whole = first_ + ((lshr(end_ - first_, 2)) << 2);
+    sums = b_.loop(first_, whole, step, sums,
+                   [&](val key, const vals& carried) { return add_values(carried, key, step); });
+    sums = b_.loop(whole, end_, 1, sums,
+                   [&](val key, const vals& carried) { return add_values(carried, key, 1); });
     for (std::uint32_t h = 0; h < pass_; h++) {
       val out = partial_row(b_, shape_, b_.argument_ptr(6), chunk_, row_, b_.argument_i32(7),
                             head + b_.u32(h));
@@ -156,6 +149,28 @@ class partial_builder {
       b_.store(memory_type::f32, b_.offset(out, 4 * shape_.head_size), maxima[h]);
       b_.store(memory_type::f32, b_.offset(out, 4 * (shape_.head_size + 1)), sums[h]);
     }
+  }
+
+  // l and o of each head with `count` more keys from `key` on.
+  vals add_values(const vals& sums, val key, int count) {
+    vals next = sums, v;
+    for (int k = 0; k < count; k++) {
+      val row = b_.offset(values_, key + b_.i32(k), 2 * shape_.head_size);
+      for (std::uint32_t d = 0; d < vectors_; d++)
+        v.push_back(b_.unary(opcode::h2f,
+                             b_.load_lanes(memory_type::u16, b_.offset(row, 2 * warp_lanes * d))));
+    }
+    for (std::uint32_t h = 0; h < pass_; h++)
+      for (int k = 0; k < count; k++) {
+        val at = b_.u32(weights_ + h * page_positions) + (key + b_.i32(k));
+        val p = b_.shared_load(scalar_type::f32, at);
+        next[h] = next[h] + p;
+        for (std::uint32_t d = 0; d < vectors_; d++) {
+          val& o = next[pass_ + h * vectors_ + d];
+          o = b_.fma_exact(p, v[static_cast<std::uint32_t>(k) * vectors_ + d], o);
+        }
+      }
+    return next;
   }
 
   const attention_shape& shape_;
