@@ -39,6 +39,10 @@ result<std::string> emit_ptx(const program& p, const ptx_options& options) {
   return std::string(text->begin(), text->end());
 }
 
-std::uint32_t ptx_shared_bytes(const program& p, const ptx_options&) { return 4 * p.shared_words; }
+std::uint32_t ptx_shared_bytes(const program& p, const ptx_options& options) {
+  if (!ptx::takes_fragments(p, options)) return 4 * p.shared_words;
+  auto warps = static_cast<std::uint32_t>(p.warps);
+  return 4 * (ptx::fragment_scratch_start(p) + warps * ptx::fragment_scratch_words);
+}
 
 }  // namespace terrane::kernels

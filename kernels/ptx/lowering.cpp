@@ -30,7 +30,9 @@ lowering::lowering(const program& p, llvm::Module& module, const ptx_options& op
       known_(p),
       features_(device_features()),
       b_(module.getContext(), features_),
-      values_(p.values.size()) {}
+      values_(p.values.size()),
+      fragments_(takes_fragments(p, options)),
+      makers_(p.values.size()) {}
 
 llvm::Function* lowering::run(const std::string& entry) {
   declare_function(entry);
@@ -60,7 +62,7 @@ void lowering::declare_function(const std::string& entry) {
   annotate("reqntidx", static_cast<unsigned>(warp_lanes * p_.warps));
   annotate("reqntidy", 1);
   annotate("reqntidz", 1);
-  if (p_.shared_words != 0) {
+  if (ptx_shared_bytes(p_, options_) != 0) {
     auto* words = llvm::ArrayType::get(b_.getInt32Ty(), 0);
     shared_ = new llvm::GlobalVariable(module_, words, false, llvm::GlobalValue::ExternalLinkage,
                                        nullptr, "shared_words", nullptr,
@@ -75,6 +77,8 @@ void lowering::find_thread() {
   bool one = p_.warps == 1;
   lane_ = one ? thread : b_.CreateAnd(thread, b_.getInt32(warp_lanes - 1));
   warp_ = one ? static_cast<Value*>(b_.getInt32(0)) : b_.CreateLShr(thread, b_.getInt32(5));
+  row_ = lane_;
+  if (fragments_) find_fragment_rows();
 }
 
 BasicBlock* lowering::block(const char* name) {
@@ -83,6 +87,19 @@ BasicBlock* lowering::block(const char* name) {
 
 llvm::Type* lowering::type_of(scalar_type s) {
   return s == scalar_type::ptr ? b_.getPtrTy(global_space) : b_.type_of(s);
+}
+
+// ---- values
+
+Value* lowering::get(value_id v) {
+  if (element_ != nullptr) {
+    if (auto found = as_rows_.find(v); found != as_rows_.end()) return found->second[element_->m];
+  }
+  return values_[v][0];
+}
+
+lowering::columns lowering::held(value_id v) {
+  return type(v).is_tile() ? values_[v] : columns{get(v)};
 }
 
 // ---- control
@@ -104,7 +121,7 @@ void lowering::lower_loop(const instruction& in) {
   for (unsigned k = 0; k < in.results; k++) {
     columns& parameter = values_[r.parameters[k + 1]];
     parameter.clear();
-    for (Value* first : values_[in.operands[k + 2]]) {
+    for (Value* first : held(in.operands[k + 2])) {
       carried.push_back(b_.CreatePHI(first->getType(), 2));
       carried.back()->addIncoming(first, before);
       parameter.push_back(carried.back());
@@ -120,7 +137,7 @@ void lowering::lower_loop(const instruction& in) {
   std::size_t at = 0;
   for (unsigned k = 0; k < in.results; k++) {
     columns last;
-    for (Value* yielded : values_[r.yields[k]]) {
+    for (Value* yielded : held(r.yields[k])) {
       llvm::PHINode* phi = b_.CreatePHI(yielded->getType(), 2);
       phi->addIncoming(carried[at]->getIncomingValueForBlock(before), before);
       phi->addIncoming(yielded, latch);
@@ -163,21 +180,20 @@ void lowering::mark_unrolled(llvm::Instruction* latch, const instruction& in) {
 void lowering::lower_branch(const instruction& in) {
   BasicBlock *sides[2] = {block("then"), block("else")}, *after = block("after");
   b_.CreateCondBr(get(in.operands[0]), sides[0], sides[1]);
+  std::vector<columns> yields[2];
   for (unsigned s = 0; s < 2; s++) {
     b_.SetInsertPoint(sides[s]);
     lower_region(in.regions[s]);
+    for (value_id v : in.regions[s].yields) yields[s].push_back(held(v));
     sides[s] = b_.GetInsertBlock();
     b_.CreateBr(after);
   }
   b_.SetInsertPoint(after);
   for (unsigned k = 0; k < in.results; k++) {
-    const columns& yes = values_[in.regions[0].yields[k]];
-    const columns& no = values_[in.regions[1].yields[k]];
     columns merged;
     for (unsigned c = 0; c < width(in.result + k); c++) {
-      llvm::PHINode* phi = b_.CreatePHI(yes[c]->getType(), 2);
-      phi->addIncoming(yes[c], sides[0]);
-      phi->addIncoming(no[c], sides[1]);
+      llvm::PHINode* phi = b_.CreatePHI(yields[0][k][c]->getType(), 2);
+      for (unsigned s = 0; s < 2; s++) phi->addIncoming(yields[s][k][c], sides[s]);
       merged.push_back(phi);
     }
     values_[in.result + k] = merged;
@@ -196,6 +212,7 @@ void lowering::if_then(Value* condition, llvm::function_ref<void()> body) {
 // ---- instructions
 
 void lowering::lower(const instruction& in) {
+  if (in.results == 1) makers_[in.result] = &in;
   using enum opcode;
   switch (in.op) {
     case loop:

@@ -1,10 +1,19 @@
 // Lowers a kernel program to LLVM IR for NVPTX: a lane is a thread, so every value is a scalar of
-// the thread, uniform ones computed by all threads alike; a tile is one value a column, the lane's
-// row of it. One use each; one thread. Internal to kernels/ptx.
+// the thread, uniform ones computed by all threads alike. A tile of n columns is n values of each
+// lane, in one of two layouts:
 //
-// Split over lowering.cpp (control and scalars) and lowering_memory.cpp (memory, lanes, tiles).
+//   rows       lane l holds row l: value c is column c. Products by dp4a.
+//   fragments  what the int8 tensor cores take and give (m16n8k32): with g = l / 4 and t = l % 4,
+//              value 8n + 2m + j is row g + 8m of column 8n + 2t + j.
+//
+// One use each; one thread. Internal to kernels/ptx.
+//
+// Split over lowering.cpp (control and scalars), lowering_memory.cpp (memory, lanes, tiles) and
+// lowering_fragments.cpp (the second layout).
 #pragma once
 
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,6 +25,12 @@
 #include "kernels/ptx/known_values.hpp"
 
 namespace terrane::kernels::ptx {
+
+// Whether the tiles of a program are held as fragments.
+bool takes_fragments(const program& p, const ptx_options& options);
+// The 32-bit word of shared memory where fragments' scratch starts, and how many a warp has.
+std::uint32_t fragment_scratch_start(const program& p);
+inline constexpr std::uint32_t fragment_scratch_words = 256;
 
 class lowering {
  public:
@@ -31,7 +46,8 @@ class lowering {
   unsigned width(value_id v) const { return type(v).is_tile() ? type(v).columns : 1; }
   bool uniform(value_id v) const { return type(v).vary != spread::lane; }
   llvm::Type* type_of(scalar_type s);
-  llvm::Value* get(value_id v) { return values_[v][0]; }
+  llvm::Value* get(value_id v);
+  columns held(value_id v);
   void set(value_id v, llvm::Value* value) { values_[v] = {value}; }
 
   // lowering.cpp
@@ -58,18 +74,38 @@ class lowering {
   void lower_store(const instruction& in);
   void lower_shared(const instruction& in);
   void lower_barrier();
+  void lower_warp_barrier();
   llvm::Value* lower_reduction(opcode op, llvm::Value* value);
   void lower_tile(const instruction& in);
   void lower_tile_dot(const instruction& in);
   void lower_tile_map(const instruction& in);
   llvm::Value* moved(llvm::Value* pointer, std::uint64_t bytes);
   llvm::Value* moved(llvm::Value* pointer, llvm::Value* index, std::uint32_t scale);
-  llvm::Value* column_address(llvm::Value* pointer, llvm::Value* stride, unsigned column);
+  llvm::Value* column_address(llvm::Value* pointer, llvm::Value* stride, llvm::Value* column);
   llvm::Value* load_element(memory_type mem, llvm::Value* pointer);
   void store_element(memory_type mem, llvm::Value* pointer, llvm::Value* value);
   // `count` i32 words at an address that `alignment` divides.
   columns words_at(llvm::Value* pointer, unsigned count, std::uint32_t alignment);
   llvm::Value* shared_address(llvm::Value* index);
+
+  // lowering_fragments.cpp
+  void find_fragment_rows();
+  columns fragment_words(const instruction& in);
+  void lower_fragment_dot(const instruction& in);
+  void enter_rows(const region& r);
+  void need_rows(const region& r, const std::set<value_id>& inside);
+  columns rows_of(value_id v);
+  columns recomputed_rows(const instruction& in);
+  columns shuffled_rows(llvm::Value* value);
+  llvm::Value* shuffle(llvm::Value* value, llvm::Value* source);
+
+  // Where an element of a tile is, as this thread knows it.
+  struct element {
+    llvm::Value* row;
+    llvm::Value* column;
+    unsigned m;  // which of the thread's rows: of fragments
+  };
+  std::vector<element> elements_of(unsigned count);
 
   const program& p_;
   llvm::Module& module_;
@@ -81,6 +117,16 @@ class lowering {
   llvm::Function* function_ = nullptr;
   llvm::GlobalVariable* shared_ = nullptr;
   llvm::Value *lane_ = nullptr, *warp_ = nullptr;
+  // Whose element load_lanes and its kin mean: the lane's own; inside a tile_map the element's row.
+  llvm::Value* row_ = nullptr;
+
+  bool fragments_;
+  llvm::Value *g_ = nullptr, *t_ = nullptr;
+  columns fragment_rows_;                     // g + 8m
+  std::vector<const instruction*> makers_;    // of values, where a single instruction makes one
+  std::map<llvm::Value*, columns> shuffled_;  // lane values, as these rows' lanes have them
+  std::map<value_id, columns> as_rows_;       // the same, of values that a tile_map needs
+  const element* element_ = nullptr;          // that a tile_map is being lowered for
 };
 
 }  // namespace terrane::kernels::ptx

@@ -29,9 +29,10 @@ Value* lowering::moved(Value* pointer, Value* index, std::uint32_t scale) {
   return b_.CreateGEP(b_.getInt8Ty(), pointer, b_.CreateMul(wide, b_.getInt64(scale)));
 }
 
-Value* lowering::column_address(Value* pointer, Value* stride, unsigned column) {
-  Value* wide = b_.CreateZExt(stride, b_.getInt64Ty());
-  return b_.CreateGEP(b_.getInt8Ty(), pointer, b_.CreateMul(wide, b_.getInt64(column)));
+Value* lowering::column_address(Value* pointer, Value* stride, Value* column) {
+  llvm::Type* i64 = b_.getInt64Ty();
+  Value* bytes = b_.CreateMul(b_.CreateZExt(stride, i64), b_.CreateZExt(column, i64));
+  return b_.CreateGEP(b_.getInt8Ty(), pointer, bytes);
 }
 
 Value* lowering::load_element(memory_type mem, Value* pointer) {
@@ -77,13 +78,13 @@ void lowering::lower_global(const instruction& in) {
     case load:
       return set(in.result, load_element(in.mem, pointer));
     case load_lanes:
-      return set(in.result, load_element(in.mem, moved(pointer, lane_, size)));
+      return set(in.result, load_element(in.mem, moved(pointer, row_, size)));
     case store_lanes:
-      return store_element(in.mem, moved(pointer, lane_, size), get(in.operands[1]));
+      return store_element(in.mem, moved(pointer, row_, size), get(in.operands[1]));
     default: {
       bool by_lanes = in.op == load_lanes_x4;
       unsigned count = by_lanes ? 4 : in.imm;
-      columns words = by_lanes ? words_at(moved(pointer, lane_, 16), count, 16)
+      columns words = by_lanes ? words_at(moved(pointer, row_, 16), count, 16)
                                : words_at(pointer, count, known_.divisor(in.operands[0]));
       for (unsigned k = 0; k < count; k++) set(in.result + k, words[k]);
     }
@@ -94,7 +95,7 @@ void lowering::lower_global(const instruction& in) {
 void lowering::lower_store(const instruction& in) {
   Value* where = in.operands.size() == 3 ? get(in.operands[2]) : nullptr;
   if (uniform(in.operands[0])) {
-    Value* first = b_.CreateICmpEQ(lane_, b_.getInt32(0));
+    Value* first = b_.CreateICmpEQ(row_, b_.getInt32(0));
     where = where == nullptr ? first : b_.CreateAnd(first, where);
   }
   auto body = [&] { store_element(in.mem, get(in.operands[0]), get(in.operands[1])); };
@@ -113,14 +114,14 @@ Value* lowering::shared_address(Value* index) {
 void lowering::lower_shared(const instruction& in) {
   using enum opcode;
   Value* index = get(in.operands[0]);
-  if (in.op == shared_load_lanes || in.op == shared_store_lanes) index = b_.CreateAdd(index, lane_);
+  if (in.op == shared_load_lanes || in.op == shared_store_lanes) index = b_.CreateAdd(index, row_);
   Value* at = shared_address(index);
   if (in.op == shared_load || in.op == shared_load_lanes)
     return set(in.result,
                b_.CreateAlignedLoad(type_of(type(in.result).scalar), at, llvm::Align(4)));
   auto body = [&] { b_.CreateAlignedStore(get(in.operands[1]), at, llvm::Align(4)); };
   if (in.op == shared_store && uniform(in.operands[0]))
-    if_then(b_.CreateICmpEQ(lane_, b_.getInt32(0)), body);
+    if_then(b_.CreateICmpEQ(row_, b_.getInt32(0)), body);
   else
     body();
 }
@@ -128,9 +129,13 @@ void lowering::lower_shared(const instruction& in) {
 // What the threads wrote before, in shared and global memory, is seen by all of them after.
 void lowering::lower_barrier() {
   if (p_.warps == 1)
-    b_.CreateIntrinsic(intrinsic::nvvm_bar_warp_sync, {}, {b_.getInt32(all_lanes)});
+    lower_warp_barrier();
   else
     b_.CreateIntrinsic(intrinsic::nvvm_barrier0, {}, {});
+}
+
+void lowering::lower_warp_barrier() {
+  b_.CreateIntrinsic(intrinsic::nvvm_bar_warp_sync, {}, {b_.getInt32(all_lanes)});
 }
 
 // Lane l meets lane l ^ s for s = 16, 8, 4, 2, 1. Addition commutes, so every lane gets the halving
@@ -165,24 +170,42 @@ void lowering::lower_tile(const instruction& in) {
   bool is_load = in.op == opcode::tile_load;
   value_id tile = is_load ? in.result : in.operands[2];
   memory_type mem = type(tile).scalar == scalar_type::f32 ? memory_type::f32 : memory_type::i32;
+  std::vector<element> elements = elements_of(width(tile));
   columns loaded;
-  for (unsigned c = 0; c < width(tile); c++) {
-    Value* at = moved(column_address(get(in.operands[0]), get(in.operands[1]), c), lane_, 4);
+  for (unsigned k = 0; k < elements.size(); k++) {
+    const element& e = elements[k];
+    Value* column = column_address(get(in.operands[0]), get(in.operands[1]), e.column);
+    Value* at = moved(column, e.row, 4);
     if (is_load)
       loaded.push_back(load_element(mem, at));
     else
-      store_element(mem, at, values_[tile][c]);
+      store_element(mem, at, values_[tile][k]);
   }
   if (is_load) values_[tile] = loaded;
 }
 
+std::vector<lowering::element> lowering::elements_of(unsigned count) {
+  std::vector<element> elements;
+  for (unsigned k = 0; k < count; k++) {
+    if (!fragments_) {
+      elements.push_back({lane_, b_.getInt32(k), 0});
+      continue;
+    }
+    unsigned n = k / 8, m = k % 8 / 2, j = k % 2;
+    Value* column = b_.CreateAdd(b_.CreateShl(t_, b_.getInt32(1)), b_.getInt32(8 * n + j));
+    elements.push_back({fragment_rows_[m], column, m});
+  }
+  return elements;
+}
+
 void lowering::lower_tile_dot(const instruction& in) {
+  if (fragments_) return lower_fragment_dot(in);
   columns sums = values_[in.operands[0]];
   auto words = static_cast<unsigned>(in.operands.size() - 3);
   std::uint32_t alignment =
       std::min(known_.divisor(in.operands[1]), known_.divisor(in.operands[2]));
   for (unsigned c = 0; c < sums.size(); c++) {
-    Value* at = column_address(get(in.operands[1]), get(in.operands[2]), c);
+    Value* at = column_address(get(in.operands[1]), get(in.operands[2]), b_.getInt32(c));
     columns x = words_at(at, words, alignment);
     for (unsigned k = 0; k < words; k++) sums[c] = dot4(get(in.operands[k + 3]), x[k], sums[c]);
   }
@@ -191,14 +214,21 @@ void lowering::lower_tile_dot(const instruction& in) {
 
 void lowering::lower_tile_map(const instruction& in) {
   const region& r = in.regions[0];
+  if (fragments_) enter_rows(r);
   std::vector<columns> results(in.results);
-  for (unsigned c = 0; c < in.imm; c++) {
-    set(r.parameters[0], b_.getInt32(c));
+  std::vector<element> elements = elements_of(in.imm);
+  for (unsigned e = 0; e < elements.size(); e++) {
+    element_ = &elements[e];
+    row_ = element_->row;
+    set(r.parameters[0], element_->column);
     for (std::size_t k = 0; k < in.operands.size(); k++)
-      set(r.parameters[k + 1], values_[in.operands[k]][c]);
+      set(r.parameters[k + 1], values_[in.operands[k]][e]);
     lower_region(r);
     for (unsigned k = 0; k < in.results; k++) results[k].push_back(get(r.yields[k]));
   }
+  element_ = nullptr;
+  row_ = lane_;
+  as_rows_.clear();
   for (unsigned k = 0; k < in.results; k++) values_[in.result + k] = results[k];
 }
 

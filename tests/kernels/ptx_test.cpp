@@ -152,15 +152,29 @@ TEST(ptx, the_scan_finds_what_is_forbidden) {
     EXPECT_TRUE(scan_ptx(line).faults.empty()) << line;
 }
 
-TEST(ptx, wide_loads_and_byte_products_are_single_instructions) {
+linear_spec q4_k_matrix(std::uint32_t columns) {
   linear_spec spec;
   spec.k = 512;
-  spec.matrices = {{find_weight_format(12), 32, 0}};  // Q4_K
+  spec.matrices = {{find_weight_format(12), 32, 0}};
   spec.output_stride = 32;
-  std::string text = ptx_of(linear(spec), 90);
+  spec.columns = columns;
+  return spec;
+}
+
+TEST(ptx, wide_loads_and_byte_products_are_single_instructions) {
+  std::string text = ptx_of(linear(q4_k_matrix(1)), 90);
   EXPECT_NE(text.find("dp4a.u32.s32"), std::string::npos);
   EXPECT_NE(text.find("ld.global.v4.u32"), std::string::npos);
   EXPECT_EQ(text.find(".local"), std::string::npos) << "an array in local memory";
+}
+
+TEST(ptx, eight_columns_go_through_the_tensor_cores_where_there_are_some) {
+  program p = linear(q4_k_matrix(8));
+  constexpr const char* product = "mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32";
+  EXPECT_NE(ptx_of(p, 80).find(product), std::string::npos);
+  EXPECT_EQ(ptx_of(p, 80).find("dp4a"), std::string::npos);
+  EXPECT_EQ(ptx_of(p, 75).find("mma"), std::string::npos);
+  EXPECT_EQ(ptx_of(linear(q4_k_matrix(4)), 80).find("mma"), std::string::npos);
 }
 
 TEST(ptx, what_is_not_known_is_refused) {
@@ -172,10 +186,16 @@ TEST(ptx, what_is_not_known_is_refused) {
   EXPECT_NE(text.error().message.find("sm_61"), std::string::npos);
 }
 
-TEST(ptx, shared_memory_is_the_programs_own) {
+TEST(ptx, shared_memory_is_the_programs_own_and_the_fragments) {
   program p = samples::shared_memory(2);
   EXPECT_EQ(ptx_shared_bytes(p, {}), 4 * p.shared_words);
   EXPECT_EQ(ptx_shared_bytes(samples::reductions(2), {}), 0u);
+  // Fragments take 1 KiB a warp.
+  linear_spec spec = q4_k_matrix(8);
+  spec.warps = 2;
+  program shared = linear(spec);
+  EXPECT_EQ(ptx_shared_bytes(shared, {.sm = 75}), 4 * shared.shared_words);
+  EXPECT_EQ(ptx_shared_bytes(shared, {.sm = 80}), 4 * shared.shared_words + 2048);
 }
 
 }  // namespace
