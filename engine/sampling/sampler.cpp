@@ -5,8 +5,8 @@
 #include <limits>
 #include <string>
 
-#include "engine/sampling/contract_exp.hpp"
 #include "engine/sampling/draw.hpp"
+#include "kernels/contract/host.hpp"
 
 namespace terrane::engine {
 namespace {
@@ -213,7 +213,7 @@ std::size_t sampler::filter() {
     if (!sorted) {
       std::pop_heap(heap, candidates_.rend() - static_cast<std::ptrdiff_t>(i), less_probable);
     }
-    const float weight = contract_exp(candidates_[i].logit - best);
+    const float weight = kernels::contract::exp(candidates_[i].logit - best);
     if (i > 0 && weight < p.min_p) {
       return i;
     }
@@ -229,7 +229,7 @@ std::size_t sampler::filter() {
 double sampler::weigh(std::size_t count, float best, float temperature) {
   double total = 0.0;
   for (candidate& c : std::span(candidates_).first(count)) {
-    c.weight = contract_exp((c.logit - best) / temperature);
+    c.weight = kernels::contract::exp((c.logit - best) / temperature);
     total += static_cast<double>(c.weight);
   }
   return total;

@@ -5,14 +5,9 @@
 #include <cstring>
 #include <span>
 
-namespace terrane::engine {
+#include "kernels/mix_bits.hpp"
 
-// A finaliser with full avalanche (the constants are splitmix64's).
-inline std::uint64_t mix_bits(std::uint64_t z) {
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
-  return z ^ (z >> 31);
-}
+namespace terrane::engine {
 
 // Depends on every bit of every logit and on its place. Never 0.
 inline std::uint64_t hash_logits(std::span<const float> logits) {

@@ -119,12 +119,13 @@ std::vector<float> rope_table(const rope_parameters& parameters,
   std::vector<double> frequencies = rope_frequencies(parameters);
   std::vector<float> table;
   table.reserve(positions.size() * parameters.rotated);
-  for (std::uint32_t position : positions)
+  for (std::uint32_t position : positions) {
     for (double f : frequencies) {
       angle a = sine_and_cosine(static_cast<double>(position) * f);
       table.push_back(contract::store_rule(static_cast<float>(a.cosine)));
       table.push_back(contract::store_rule(static_cast<float>(a.sine)));
     }
+  }
   return table;
 }
 

@@ -10,6 +10,7 @@
 #include "kernels/contract/generator.hpp"
 #include "kernels/contract/rope_table.hpp"
 #include "kernels/contract/selftest_programs.hpp"
+#include "kernels/mix_bits.hpp"
 
 namespace terrane::kernels {
 
@@ -111,12 +112,6 @@ constexpr std::array checks = {
 };
 // clang-format on
 
-std::uint64_t stirred(std::uint64_t z) {
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
-
 std::string hex(std::uint64_t h) {
   char text[20];
   std::snprintf(text, sizeof text, "%016" PRIx64, h);
@@ -153,7 +148,7 @@ std::uint64_t contract_hash(std::span<const std::uint32_t> words, bool are_float
   std::uint64_t sum = 0, index = 0;
   for (std::uint32_t w : words) {
     if (are_floats && (w & 0x7fffffffu) > 0x7f800000u) w = 0x7fc00000u;
-    sum += stirred(w + ++index * 0x9e3779b97f4a7c15u);
+    sum += mix_bits(w + ++index * 0x9e3779b97f4a7c15u);
   }
   return sum;
 }
@@ -164,12 +159,13 @@ result<void> check_contract(const contract_runner& run) {
     result<void> ran = run(check.make(), check.groups(check.quick), contract_input(check), words);
     if (!ran) return ran;
     std::uint64_t hash = contract_hash(words, check.floats);
-    if (hash != check.quick.hash)
+    if (hash != check.quick.hash) {
       return fail(error_code::contract,
                   "operation " + std::to_string(check.op) + " of the numeric contract (" +
                       check.name + ") gave hash " + hex(hash) + ", not " + hex(check.quick.hash) +
                       ": this device and driver round otherwise, so no part of a model may be "
                       "placed there");
+    }
   }
   return {};
 }

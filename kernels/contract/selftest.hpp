@@ -44,6 +44,8 @@ std::span<const contract_check> contract_checks();
 // What the program reads besides its own inputs: the RoPE table of operation 95; else empty.
 std::vector<std::uint32_t> contract_input(const contract_check& check);
 
+// The hash that a check gives for its words, in their order; of floats, every NaN counts as the
+// same.
 std::uint64_t contract_hash(std::span<const std::uint32_t> words, bool floats);
 
 // Runs a program on a device: copies `input` there (if not empty), runs, copies `output` back.

@@ -52,7 +52,7 @@ std::vector<engine::token_id> random_tokens(const engine::inference_engine& e, s
   const std::uint32_t vocabulary = e.loaded_model().config().vocabulary;
   std::vector<engine::token_id> tokens;
   for (std::uint64_t i = 0; tokens.size() < count; i++) {
-    const auto t = static_cast<engine::token_id>(engine::mix_bits(seed * 1000003 + i) % vocabulary);
+    const auto t = static_cast<engine::token_id>(mix_bits(seed * 1000003 + i) % vocabulary);
     if (!e.words().is_control(t)) tokens.push_back(t);
   }
   return tokens;
