@@ -11,6 +11,7 @@
 #include <systemd/sd-daemon.h>
 
 #include "daemon/config/config.hpp"
+#include "daemon/journal/event.hpp"
 #include "daemon/journal/log.hpp"
 #include "daemon/loop/control_loop.hpp"
 #include "daemon/service/service.hpp"
@@ -28,11 +29,7 @@ std::int64_t steady_ms() {
 }
 
 void tell(const diagnostics& faults) {
-  for (const policies::diagnostic& d : faults) {
-    const std::string where = policies::to_string(d.where);
-    log(d.level == policies::severity::error ? log_level::error : log_level::warning,
-        (where.empty() ? "" : where + ": ") + d.message);
-  }
+  for (const policies::diagnostic& d : faults) log(d);
 }
 
 sigset_t watched_signals() {
@@ -116,11 +113,7 @@ void tick_until_stopped(const config& c, control_loop& loop, service& answers) {
     if (signal == SIGTERM || signal == SIGINT) return;
     if (signal == SIGHUP) {
       sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%lld", static_cast<long long>(steady_ms()) * 1000);
-      auto set = answers.reload_policies();
-      if (set)
-        log(log_level::notice, std::to_string((*set)->rules().size()) + " policies in force");
-      else
-        tell(set.error()), log(log_level::error, "the policies were not replaced");
+      static_cast<void>(answers.reload_policies());  // it tells the journal how it went
       sd_notify(0, "READY=1");
       continue;
     }
@@ -176,10 +169,12 @@ int run(const config& c) {
   log(log_level::notice, "ready: " + e.loaded_model().config().name + " on " +
                              std::to_string(e.devices().size()) + " devices, " +
                              std::to_string((*set)->rules().size()) + " policies");
+  events.publish(event_now(ipc::event_kind::started, e.loaded_model().config().name + " is ready"));
   sd_notifyf(0, "READY=1\nSTATUS=Ready: %s", e.loaded_model().config().name.c_str());
 
   tick_until_stopped(c, loop, answers);
   log(log_level::notice, "stopping");
+  events.publish(event_now(ipc::event_kind::stopping, "the daemon is stopping"));
   sd_notify(0, "STOPPING=1\nSTATUS=Stopping");
   answers.set_stopping();
   server.stop();

@@ -46,4 +46,10 @@ void log(log_level level, const std::string& message, std::initializer_list<log_
                message.c_str());
 }
 
+void log(const policies::diagnostic& fault) {
+  const std::string where = policies::to_string(fault.where);
+  log(fault.level == policies::severity::error ? log_level::error : log_level::warning,
+      (where.empty() ? "" : where + ": ") + fault.message);
+}
+
 }  // namespace terrane::daemon

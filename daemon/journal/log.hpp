@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "policies/diagnostic.hpp"
+
 namespace terrane::daemon {
 
 enum class log_level {
@@ -23,5 +25,8 @@ struct log_field {
 };
 
 void log(log_level level, const std::string& message, std::initializer_list<log_field> fields = {});
+
+// A fault in a file, at its level: "file:line:column: message".
+void log(const policies::diagnostic& fault);
 
 }  // namespace terrane::daemon

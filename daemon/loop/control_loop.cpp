@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "daemon/journal/event.hpp"
 #include "daemon/journal/log.hpp"
 #include "policies/explain/sentences.hpp"
 
@@ -10,20 +11,6 @@ namespace terrane::daemon {
 namespace {
 
 constexpr std::size_t kept_results = 4096;
-
-std::int64_t unix_now_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
-ipc::event event_of(ipc::event_kind kind, std::string message) {
-  ipc::event e;
-  e.time_unix_ms = unix_now_ms();
-  e.kind = kind;
-  e.message = std::move(message);
-  return e;
-}
 
 }  // namespace
 
@@ -43,7 +30,7 @@ control_loop::control_loop(engine::inference_engine& engine, snapshot_builder bu
       builder_(std::move(builder)),
       events_(events),
       now_(std::move(now)),
-      unix_offset_ms_(unix_now_ms() - now_()),
+      unix_offset_ms_(daemon::unix_ms(std::chrono::system_clock::now()) - now_()),
       set_(std::move(set)),
       inbox_(std::make_shared<inbox>()) {}
 
@@ -90,10 +77,10 @@ void control_loop::publish(const policies::decision& d) {
   for (const policies::decision_record& r : d.records) {
     const std::string headline = policies::headline(r);
     const bool faulted = r.event == policies::decision_event::faulted;
-    ipc::event e = event_of(faulted           ? ipc::event_kind::policy_fault
-                            : r.moves.empty() ? ipc::event_kind::declined
-                                              : ipc::event_kind::decision,
-                            headline);
+    ipc::event e = event_now(faulted           ? ipc::event_kind::policy_fault
+                             : r.moves.empty() ? ipc::event_kind::declined
+                                               : ipc::event_kind::decision,
+                             headline);
     for (const std::string& note : r.notes) e.message += "; " + note;
     e.decision = static_cast<std::int64_t>(r.id);
     e.policy = r.policy;
@@ -148,11 +135,12 @@ void control_loop::start_move(engine::move_request request,
   ipc::event_hub& events = events_;
   result<engine::move_id> id =
       engine_.move(std::move(request), [to, &events, planned](const engine::move_status& s) {
+        if (s.state == engine::move_state::preparing && s.bytes_done > 0) return;  // progress
         const policies::planned_move& first = planned.front();
         const bool over =
             s.state != engine::move_state::waiting && s.state != engine::move_state::preparing;
         const bool done = s.state == engine::move_state::committed, kv = s.spill.has_value();
-        ipc::event e = event_of(
+        ipc::event e = event_now(
             !over             ? ipc::event_kind::move_preparing
             : !done           ? ipc::event_kind::move_failed
             : !kv             ? ipc::event_kind::move_committed

@@ -44,7 +44,6 @@ class snapshot_builder {
   engine::inference_engine& engine_;
   telemetry_sources sources_;
   std::vector<std::string> pinned_;
-  engine::wall_time started_ = std::chrono::system_clock::now();
   std::uint64_t sequence_ = 0;
 };
 

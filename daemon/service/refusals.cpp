@@ -7,6 +7,7 @@ namespace terrane::daemon {
 ipc::refusal refusal_of(const error& e) {
   switch (e.code) {
     case error_code::no_room:
+      if (e.needed == 0) return ipc::refuse::busy(to_string(e));  // sessions, not bytes
       return ipc::refuse::no_room(e.where, static_cast<std::int64_t>(e.needed),
                                   static_cast<std::int64_t>(e.available));
     case error_code::too_long:
@@ -21,23 +22,6 @@ ipc::refusal refusal_of(const error& e) {
     default:
       return ipc::refuse::failed(to_string(e));
   }
-}
-
-ipc::diagnostic to_protocol(const policies::diagnostic& d) {
-  ipc::diagnostic out;
-  out.file = d.where.file;
-  out.line = d.where.line;
-  out.column = d.where.column;
-  out.severity = d.level == policies::severity::error ? ipc::diagnostic_severity::error
-                                                      : ipc::diagnostic_severity::warning;
-  out.message = d.message;
-  return out;
-}
-
-std::vector<ipc::diagnostic> to_protocol(const std::vector<policies::diagnostic>& all) {
-  std::vector<ipc::diagnostic> out;
-  for (const policies::diagnostic& d : all) out.push_back(to_protocol(d));
-  return out;
 }
 
 }  // namespace terrane::daemon

@@ -4,7 +4,10 @@
 
 #include <unistd.h>
 
+#include "daemon/journal/event.hpp"
+#include "daemon/journal/log.hpp"
 #include "daemon/service/refusals.hpp"
+#include "daemon/service/to_protocol.hpp"
 #include "daemon/service/what_if.hpp"
 #include "daemon/version.hpp"
 
@@ -12,23 +15,7 @@ namespace terrane::daemon {
 
 namespace {
 
-std::int64_t unix_ms(engine::wall_time t) {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(t.time_since_epoch()).count();
-}
-
 std::int64_t count(std::uint64_t n) { return static_cast<std::int64_t>(n); }
-
-ipc::device_kind to_protocol(engine::device_kind k) {
-  switch (k) {
-    case engine::device_kind::cpu:
-      return ipc::device_kind::cpu;
-    case engine::device_kind::vulkan:
-      return ipc::device_kind::vulkan;
-    case engine::device_kind::cuda:
-      return ipc::device_kind::cuda;
-  }
-  return ipc::device_kind::cpu;
-}
 
 }  // namespace
 
@@ -53,10 +40,12 @@ result<std::uint32_t> service::device_index(const std::string& name) const {
   return fail(error_code::not_found, "there is no device '" + name + "'");
 }
 
-std::vector<std::string> service::device_names() const {
+ipc::refusal service::no_device(const std::string& name) const {
+  for (const engine::device_candidate& c : refused_)
+    if (c.info.name == name) return ipc::refuse::device_unusable(name, c.refused);
   std::vector<std::string> names;
   for (const engine::device* d : engine_->devices()) names.push_back(d->info().name);
-  return names;
+  return ipc::refuse::unknown_device(name, names);
 }
 
 std::vector<std::string> service::part_names() const {
@@ -221,7 +210,7 @@ void service::sessions(const ipc::caller& who, ipc::answer<ipc::sessions_reply> 
       ipc::session_info i;
       i.id = count(s.id);
       i.owner_uid = s.owner;
-      i.state = static_cast<ipc::session_state>(s.state);
+      i.state = to_protocol(s.state);
       i.context_tokens = s.context_tokens;
       i.context_limit_tokens = e.options().context_tokens;
       for (std::size_t d = 0; d < s.kv_bytes.size(); d++)
@@ -249,8 +238,7 @@ void service::policy_list(const ipc::caller&, ipc::answer<ipc::policy_list_reply
         p.source = policies::to_string(rule.where);
         p.language = rule.where.file.ends_with(".lua") ? ipc::policy_language::lua
                                                        : ipc::policy_language::yaml;
-        p.mode = rule.mode == policies::rule_mode::enforce ? ipc::policy_mode::enforce
-                                                           : ipc::policy_mode::shadow;
+        p.mode = to_protocol(rule.mode);
         p.priority = rule.priority;
         for (const policies::policy_status& s : all)
           if (s.policy == rule.name)
@@ -267,20 +255,23 @@ void service::policy_lint(const ipc::caller&, ipc::policy_lint_request request,
                           ipc::answer<ipc::policy_lint_reply> to) {
   worker_.add([request = std::move(request), to] {
     auto set = policies::policy_set::from_sources({{request.file, request.content}});
-    to.finish({set.has_value(), daemon::to_protocol(set ? (*set)->warnings() : set.error())});
+    to.finish({set.has_value(), to_protocol(set ? (*set)->warnings() : set.error())});
   });
 }
 
 policies::policy_set::load_result<policies::policy_set_ptr> service::reload_policies() {
   auto set = policies::policy_set::load(config_.policies);
-  if (!set) return set;
+  if (!set) {
+    for (const policies::diagnostic& d : set.error()) log(d);
+    log(log_level::error, "the policies were not replaced; the old set stays in force");
+    return set;
+  }
   loop_->use(*set);
-  ipc::event e;
-  e.time_unix_ms = unix_ms(std::chrono::system_clock::now());
-  e.kind = ipc::event_kind::policy_reloaded;
-  e.message =
-      std::to_string((*set)->rules().size()) + " policies in force, revision " + (*set)->revision();
+  const ipc::event e = event_now(ipc::event_kind::policy_reloaded,
+                                 std::to_string((*set)->rules().size()) +
+                                     " policies in force, revision " + (*set)->revision());
   events_.publish(e);
+  log(log_level::notice, e.message);
   return set;
 }
 
@@ -288,11 +279,10 @@ void service::policy_reload(const ipc::caller&, ipc::answer<ipc::policy_reload_r
   with_engine(to, [this, to](engine::inference_engine&, control_loop&) {
     auto set = reload_policies();
     if (!set) {
-      return to.fail(ipc::refuse::policy_invalid(daemon::to_protocol(set.error()),
-                                                 "the old set stays in force"));
+      return to.fail(
+          ipc::refuse::policy_invalid(to_protocol(set.error()), "the old set stays in force"));
     }
-    to.finish({(*set)->revision(), count((*set)->rules().size()),
-               daemon::to_protocol((*set)->warnings())});
+    to.finish({(*set)->revision(), count((*set)->rules().size()), to_protocol((*set)->warnings())});
   });
 }
 
@@ -304,7 +294,7 @@ void service::plan(const ipc::caller&, ipc::plan_request request, ipc::answer<ip
       auto tried = policies::policy_set::from_sources({{*request.file, *request.content}});
       if (!tried) {
         return to.fail(
-            ipc::refuse::policy_invalid(daemon::to_protocol(tried.error()), "nothing was tried"));
+            ipc::refuse::policy_invalid(to_protocol(tried.error()), "nothing was tried"));
       }
       set = *tried;
     }
@@ -371,14 +361,13 @@ ipc::decision_info service::describe(const policies::decision_record& from) cons
   d.snapshot = count(from.snapshot_sequence);
   d.by = from.policy;
   d.object = from.object;
-  d.event = static_cast<ipc::decision_cause>(from.event);
-  d.mode = from.mode == policies::rule_mode::enforce ? ipc::policy_mode::enforce
-                                                     : ipc::policy_mode::shadow;
+  d.event = to_protocol(from.event);
+  d.mode = to_protocol(from.mode);
   d.source = policies::to_string(from.where);
   d.conditions = conditions(from.conditions);
   for (const policies::candidate& c : from.candidates) {
     ipc::candidate_info i;
-    i.verb = static_cast<ipc::action_verb>(c.action);
+    i.verb = to_protocol(c.action);
     i.subject = c.subject;
     i.from = c.from;
     i.to = c.to;
@@ -389,7 +378,7 @@ ipc::decision_info service::describe(const policies::decision_record& from) cons
   }
   for (const policies::planned_move& m : from.moves) {
     ipc::action_info a;
-    a.verb = static_cast<ipc::action_verb>(m.action);
+    a.verb = to_protocol(m.action);
     a.subject = m.subject;
     a.from = m.from;
     a.to = m.to;

@@ -95,7 +95,8 @@ class service final : public ipc::control_service {
                const std::string& by, const ipc::answer<ipc::kv_reply>& to);
   void publish_move(const engine::move_status& s);
   result<std::uint32_t> device_index(const std::string& name) const;
-  std::vector<std::string> device_names() const;
+  // Why a name is none of the engine's devices: unknown, or refused for a reason.
+  ipc::refusal no_device(const std::string& name) const;
   std::vector<std::string> part_names() const;
 
   const config& config_;

@@ -3,8 +3,11 @@
 #include <cstdio>
 #include <mutex>
 
+#include "daemon/journal/event.hpp"
+#include "daemon/journal/log.hpp"
 #include "daemon/service/refusals.hpp"
 #include "daemon/service/service.hpp"
+#include "daemon/service/to_protocol.hpp"
 
 namespace terrane::daemon {
 
@@ -52,7 +55,7 @@ class streaming final : public engine::reply_observer {
     if (!s.rest.empty()) to_.text(s.rest);
     if (s.failure) return to_.fail(refusal_of(*s.failure));
     ipc::generate_summary out;
-    out.stop = static_cast<ipc::stop_reason>(s.reason);
+    out.stop = to_protocol(s.reason);
     out.prompt_tokens = s.prompt_tokens;
     out.cached_tokens = s.cached_tokens;
     out.generated_tokens = s.generated_tokens;
@@ -85,8 +88,7 @@ engine::sampling_parameters sampling_of(engine::sampling_parameters p,
 
 std::vector<engine::chat_message> conversation_of(const std::vector<ipc::chat_message>& messages) {
   std::vector<engine::chat_message> out;
-  for (const ipc::chat_message& m : messages)
-    out.push_back({static_cast<engine::chat_role>(m.role), m.content});
+  for (const ipc::chat_message& m : messages) out.push_back({from_protocol(m.role), m.content});
   return out;
 }
 
@@ -197,7 +199,7 @@ void service::move(const ipc::caller& who, ipc::move_request request, ipc::move_
     r.by = user(who);
     r.reason = "asked for";
     result<std::uint32_t> device = device_index(request.device);
-    if (!device) return to.fail(ipc::refuse::unknown_device(request.device, device_names()));
+    if (!device) return to.fail(no_device(request.device));
     for (const std::string& name : request.parts) {
       const std::optional<engine::part_index> part = e.loaded_model().find_part(name);
       if (!part) return to.fail(ipc::refuse::unknown_part(name, part_names()));
@@ -219,15 +221,30 @@ void service::move(const ipc::caller& who, ipc::move_request request, ipc::move_
 
 void service::publish_move(const engine::move_status& s) {
   ipc::event e;
-  e.time_unix_ms =
-      std::chrono::duration_cast<std::chrono::milliseconds>(s.ended.time_since_epoch()).count();
+  e.time_unix_ms = unix_ms(s.ended);
   const bool done = s.state == engine::move_state::committed;
-  e.kind = done ? ipc::event_kind::move_committed : ipc::event_kind::move_failed;
-  e.message = std::to_string(s.parts.size()) + " parts moved for " + s.by + ": " +
-              engine::to_string(s.state) + (s.failure ? ", " + to_string(*s.failure) : "");
+  e.kind = !done             ? ipc::event_kind::move_failed
+           : !s.spill        ? ipc::event_kind::move_committed
+           : s.spill->device ? ipc::event_kind::kv_spilled
+                             : ipc::event_kind::kv_fetched;
+  const std::string what = s.spill ? "the KV of session " + std::to_string(s.spill->session)
+                           : s.parts.size() == 1 ? "1 part"
+                                                 : std::to_string(s.parts.size()) + " parts";
+  e.message = "move of " + what + " for " + s.by + ": " + engine::to_string(s.state) +
+              (s.failure ? ", " + to_string(*s.failure) : "");
+  std::string part, to;
+  if (s.spill) e.session = count(s.spill->session);
+  if (!s.parts.empty()) {
+    part = engine_->loaded_model().parts()[s.parts.front().part].name;
+    to = engine_->devices()[s.parts.front().device]->info().name;
+    e.part = part;
+    e.to = to;
+  }
   e.bytes = count(s.bytes_done + s.bytes_in_pause);
   if (done) e.pause_ms = s.pause_ms;
   events_.publish(e);
+  log(done ? log_level::info : log_level::warning, e.message,
+      {{"TERRANE_PART", part}, {"TERRANE_TO", to}});
 }
 
 void service::cancel_move(const ipc::caller&, std::int64_t move, ipc::answer<ipc::nothing> to) {
@@ -249,13 +266,15 @@ void service::move_kv(engine::spill_request spill, std::optional<std::int64_t> r
   r.spill = spill;
   r.by = by;
   r.reason = "asked for";
-  result<engine::move_id> id = engine_->move(std::move(r), [to](const engine::move_status& s) {
-    if (!over(s)) return;
-    if (s.state == engine::move_state::committed)
-      to.finish({count(s.bytes_done + s.bytes_in_pause), count(s.revision)});
-    else
-      to.fail(refusal_of(*s.failure));
-  });
+  result<engine::move_id> id =
+      engine_->move(std::move(r), [this, to](const engine::move_status& s) {
+        if (!over(s)) return;
+        publish_move(s);
+        if (s.state == engine::move_state::committed)
+          to.finish({count(s.bytes_done + s.bytes_in_pause), count(s.revision)});
+        else
+          to.fail(refusal_of(*s.failure));
+      });
   if (!id) to.fail(refusal_of(id.error()));
 }
 
@@ -266,7 +285,7 @@ void service::spill_kv(const ipc::caller& who, ipc::spill_kv_request request,
       [this, who, request, to](engine::inference_engine&, const engine::session_status& s) {
         const std::string name = request.device.value_or("cpu");
         result<std::uint32_t> device = device_index(name);
-        if (!device) return to.fail(ipc::refuse::unknown_device(name, device_names()));
+        if (!device) return to.fail(no_device(name));
         move_kv({s.id, static_cast<std::uint32_t>(request.keep_tokens.value_or(0)), *device},
                 request.revision, user(who), to);
       });

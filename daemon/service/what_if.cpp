@@ -1,7 +1,8 @@
 #include "daemon/service/what_if.hpp"
 
-#include <algorithm>
-
+#include "daemon/service/to_protocol.hpp"
+#include "daemon/telemetry/by_hand.hpp"
+#include "policies/vocabulary/nearest.hpp"
 #include "policies/vocabulary/table.hpp"
 
 namespace terrane::daemon {
@@ -11,68 +12,23 @@ namespace {
 // Steps of a second until a day has passed: no policy waits longer.
 constexpr std::int64_t step_ms = 1000, longest_ms = 86'400'000;
 
-void refresh(policies::reading& r, std::int64_t now_ms) {
-  if (r.present()) r.sampled_ms = now_ms;
-}
-
 void advance(policies::snapshot& s, std::int64_t by_ms) {
   s.sequence++;
   s.time_ms += by_ms;
   s.completed.clear();
-  for (policies::reading* r :
-       {&s.host.memory_total, &s.host.memory_available, &s.host.pressure_some_avg10})
-    refresh(*r, s.time_ms);
-  for (policies::device_state& d : s.devices)
-    for (policies::reading* r :
-         {&d.vram_total, &d.vram_used, &d.vram_free, &d.vram_reserved, &d.vram_ours, &d.temp_c})
-      refresh(*r, s.time_ms);
+  for_each_reading(s, [&](policies::reading& r) {
+    if (r.present()) r.sampled_ms = s.time_ms;
+  });
 }
 
 }  // namespace
 
 std::string assume(policies::snapshot& s, const ipc::assumption& a) {
-  const policies::metric_entry* m = policies::find_metric(a.metric);
-  if (m == nullptr) return "there is no metric '" + a.metric + "'";
-  const policies::reading value{a.value, s.time_ms, 1000};
-  using enum policies::metric_id;
-  if (a.object == "host") {
-    if (m->id == host_memory_available)
-      s.host.memory_available = value;
-    else if (m->id == host_memory_total)
-      s.host.memory_total = value;
-    else if (m->id == host_pressure)
-      s.host.pressure_some_avg10 = value;
-    else
-      return "'" + a.metric + "' cannot be assumed for the host";
-    return {};
-  }
-  for (policies::device_state& d : s.devices) {
-    if (d.name != a.object && !d.name.starts_with(a.object + ":")) continue;
-    if (m->id == vram_used_ratio)
-      d.vram_used = {a.value * d.vram_total.value, s.time_ms, 1000};
-    else if (m->id == vram_used)
-      d.vram_used = value;
-    else if (m->id == vram_free)
-      d.vram_free = value;
-    else if (m->id == vram_total)
-      d.vram_total = value;
-    else if (m->id == temp_c)
-      d.temp_c = value;
-    else
-      return "'" + a.metric + "' cannot be assumed for a device";
-    return {};
-  }
-  for (policies::session_state& one : s.sessions) {
-    if (one.id != a.object) continue;
-    if (m->id == context_tokens)
-      one.context_tokens = static_cast<std::uint64_t>(std::max(0.0, a.value));
-    else if (m->id == idle_s)
-      one.idle_s = a.value;
-    else
-      return "'" + a.metric + "' cannot be assumed for a session";
-    return {};
-  }
-  return "there is no device or session '" + a.object + "'";
+  const policies::metric_entry* metric = policies::find_metric(a.metric);
+  if (metric == nullptr)
+    return "there is no metric '" + a.metric + "'" +
+           policies::name_hint(a.metric, policies::metric_names());
+  return set_reading(s, a.object, *metric, {a.value, s.time_ms, 1000});
 }
 
 policies::decision evaluate_as_if_held(const policies::policy_set& set, policies::snapshot now,
@@ -98,7 +54,7 @@ std::vector<ipc::condition_info> conditions(const std::vector<policies::conditio
       i.value = c.value;
       i.age_s = static_cast<double>(c.age_ms) / 1000.0;
     }
-    i.verdict = static_cast<ipc::condition_verdict>(c.judged);
+    i.verdict = to_protocol(c.judged);
     i.met_for_s = static_cast<double>(c.met_for_ms) / 1000.0;
     i.needed_s = static_cast<double>(c.held_ms) / 1000.0;
     out.push_back(std::move(i));

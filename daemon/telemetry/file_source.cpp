@@ -5,13 +5,14 @@
 //   cpu: {temp_c: 91C}
 //   host: {host.memory_available: 1GiB}
 //
-// The file is read again when it changes. One that cannot be understood is trouble, and the
+// The file is read again each period. One that cannot be understood is trouble, and the
 // readings it gave before grow stale.
-#include <algorithm>
 #include <fstream>
 #include <iterator>
 
+#include "daemon/telemetry/by_hand.hpp"
 #include "daemon/telemetry/source.hpp"
+#include "policies/vocabulary/nearest.hpp"
 #include "policies/vocabulary/quantity.hpp"
 #include "policies/yaml/document.hpp"
 
@@ -57,48 +58,13 @@ class file_source final : public telemetry_source {
   void apply(policies::snapshot& s, const std::string& object, const yaml::node& metric,
              const yaml::node& value) {
     const policies::metric_entry* entry = policies::find_metric(metric.text);
-    if (entry == nullptr) return complain(metric, "there is no metric '" + metric.text + "'");
+    if (entry == nullptr)
+      return complain(metric, "there is no metric '" + metric.text + "'" +
+                                  policies::name_hint(metric.text, policies::metric_names()));
     policies::parsed<double> number = policies::parse_quantity(value.text, entry->measured_in);
     if (!number) return complain(value, number.error());
-    const policies::reading r{*number, read_ms_, period_ms_};
-    if (object == "host") {
-      if (entry->id == policies::metric_id::host_memory_available)
-        s.host.memory_available = r;
-      else if (entry->id == policies::metric_id::host_memory_total)
-        s.host.memory_total = r;
-      else if (entry->id == policies::metric_id::host_pressure)
-        s.host.pressure_some_avg10 = r;
-      else
-        complain(metric, metric.text + " cannot be set by hand for the host");
-      return;
-    }
-    policies::device_state* d = find_device(s, object);
-    if (d == nullptr) return complain(metric, "there is no device '" + object + "'");
-    switch (entry->id) {
-      case policies::metric_id::vram_used_ratio:
-        d->vram_used = {r.value * d->vram_total.value, r.sampled_ms, period_ms_};
-        break;
-      case policies::metric_id::vram_used:
-        d->vram_used = r;
-        break;
-      case policies::metric_id::vram_free:
-        d->vram_free = r;
-        break;
-      case policies::metric_id::vram_total:
-        d->vram_total = r;
-        break;
-      case policies::metric_id::temp_c:
-        d->temp_c = r;
-        break;
-      default:
-        complain(metric, metric.text + " cannot be set by hand for a device");
-    }
-  }
-
-  static policies::device_state* find_device(policies::snapshot& s, const std::string& name) {
-    for (policies::device_state& d : s.devices)
-      if (d.name == name || d.name.starts_with(name + ":")) return &d;
-    return nullptr;
+    const std::string fault = set_reading(s, object, *entry, {*number, read_ms_, period_ms_});
+    if (!fault.empty()) complain(metric, fault);
   }
 
   void complain(const yaml::node& at, const std::string& what) {
