@@ -1,6 +1,7 @@
 #include "engine/device/vulkan/vulkan_device.hpp"
 
 #include <cstring>
+#include <mutex>
 
 #include "engine/device/vulkan/copier.hpp"
 #include "engine/device/vulkan/pipeline_store.hpp"
@@ -10,21 +11,29 @@ namespace terrane::engine {
 namespace vulkan {
 namespace {
 
+// Where command buffers come from. Vulkan wants one thread at a time in it, also while a buffer is
+// recorded; the step loop, moves that prepare and whoever frees an old plan meet here.
+struct list_pool {
+  VkCommandPool handle = VK_NULL_HANDLE;
+  std::mutex access;
+};
+
 // A command buffer that may be submitted again before its last run has ended.
 class recorded_list : public command_list {
  public:
-  recorded_list(logical_device& device, VkCommandPool pool) : device_(device), pool_(pool) {}
+  recorded_list(logical_device& device, list_pool& pool) : device_(device), pool_(pool) {}
   ~recorded_list() override {
     (void)device_.steps().wait(last_run);
+    std::lock_guard lock(pool_.access);
     if (commands != VK_NULL_HANDLE)
-      device_.functions().vkFreeCommandBuffers(device_.handle(), pool_, 1, &commands);
+      device_.functions().vkFreeCommandBuffers(device_.handle(), pool_.handle, 1, &commands);
   }
   VkCommandBuffer commands = VK_NULL_HANDLE;
   std::uint64_t last_run = 0;
 
  private:
   logical_device& device_;
-  VkCommandPool pool_;
+  list_pool& pool_;
 };
 
 class gpu : public device {
@@ -65,7 +74,7 @@ class gpu : public device {
   arena_pool pool_;
   copier copier_;
   std::unique_ptr<pipeline_store> pipelines_;
-  VkCommandPool lists_ = VK_NULL_HANDLE;  // used by the step loop's thread alone
+  list_pool lists_;
 };
 
 result<std::unique_ptr<device>> gpu::open(std::shared_ptr<instance> i, const physical_device& p,
@@ -85,27 +94,29 @@ result<void> gpu::prepare(const vulkan_options& options) {
   pool.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
   pool.queueFamilyIndex = device_->physical().step_family;
   return device_->check(
-      device_->functions().vkCreateCommandPool(device_->handle(), &pool, nullptr, &lists_),
+      device_->functions().vkCreateCommandPool(device_->handle(), &pool, nullptr, &lists_.handle),
       "vkCreateCommandPool");
 }
 
 gpu::~gpu() {
   device_->functions().vkDeviceWaitIdle(device_->handle());
-  if (lists_ != VK_NULL_HANDLE)
-    device_->functions().vkDestroyCommandPool(device_->handle(), lists_, nullptr);
+  if (lists_.handle != VK_NULL_HANDLE)
+    device_->functions().vkDestroyCommandPool(device_->handle(), lists_.handle, nullptr);
 }
 
 result<const device_kernel*> gpu::compile(const kernels::program& p) { return pipelines_->get(p); }
 
 result<void> gpu::check_phases(std::span<const dispatch> phases) const {
   const auto& most = device_->physical().limits.maxComputeWorkGroupCount;
-  for (const dispatch& d : phases)
-    if (d.groups_x > most[0] || d.groups_y > most[1])
+  for (const dispatch& d : phases) {
+    if (d.groups_x > most[0] || d.groups_y > most[1]) {
       return fail(error_code::unsupported,
                   "a grid of " + std::to_string(d.groups_x) + " by " + std::to_string(d.groups_y) +
                       " workgroups is larger than the device's " + std::to_string(most[0]) +
                       " by " + std::to_string(most[1]),
                   info().name);
+    }
+  }
   return {};
 }
 
@@ -114,9 +125,10 @@ result<std::unique_ptr<command_list>> gpu::record(std::span<const dispatch> phas
   if (auto fits = check_phases(phases); !fits) return tl::unexpected(fits.error());
   const device_functions& vk = device_->functions();
   auto list = std::make_unique<recorded_list>(*device_, lists_);
+  std::lock_guard lock(lists_.access);  // let go before a list that failed locks it to go
   VkCommandBufferAllocateInfo info{};
   info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
-  info.commandPool = lists_;
+  info.commandPool = lists_.handle;
   info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
   info.commandBufferCount = 1;
   if (auto ok =
@@ -183,11 +195,12 @@ result<void> gpu::submit(command_list& list) {
 
 result<void> gpu::check_range(const device_memory& m, std::size_t offset, std::size_t bytes) const {
   if (auto whole = device_->fault(); !whole) return whole;
-  if (offset > m.bytes() || bytes > m.bytes() - offset)
+  if (offset > m.bytes() || bytes > m.bytes() - offset) {
     return fail(error_code::invalid_input,
                 "a copy of " + std::to_string(bytes) + " bytes at " + std::to_string(offset) +
                     " leaves a piece of " + std::to_string(m.bytes()),
                 info().name);
+  }
   return {};
 }
 
