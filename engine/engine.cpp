@@ -58,7 +58,9 @@ class local_engine final : public inference_engine {
     return loop_.call([&] { return loop_.stop(id); });
   }
   result<void> close(session_id id) override {
-    return loop_.call([&] { return loop_.close(id); });
+    result<void> closed = loop_.call([&] { return loop_.close(id); });
+    if (closed) loop_.wait_for_releases();
+    return closed;
   }
 
   result<move_id> move(move_request request, move_observer observer) override {
@@ -130,10 +132,11 @@ result<void> check_options(const model& of, std::size_t devices, engine_options&
   }
   if (devices == 0 || devices > 32)
     return fail(error_code::invalid_input, "1 to 32 devices are supported", "devices");
-  for (std::uint32_t d : options.placement)
+  for (std::uint32_t d : options.placement) {
     if (d >= devices)
       return fail(error_code::not_found, "there is no device number " + std::to_string(d),
                   "placement");
+  }
   return {};
 }
 

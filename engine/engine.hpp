@@ -114,7 +114,8 @@ struct move_status {
   wall_time ended;
   std::chrono::steady_clock::time_point committed_at;  // the end of the pause
 };
-// Called at each change of state, and at progress now and then.
+// Called at each change of state, and while it prepares each time another share of the bytes is
+// there.
 using move_observer = std::function<void(const move_status&)>;
 
 struct move_request {
@@ -180,10 +181,11 @@ class inference_engine {
   virtual result<session_id> generate(generate_request request,
                                       std::shared_ptr<reply_observer> observer) = 0;
   virtual result<void> stop(session_id session) = 0;   // ends its reply; the session stays if kept
-  virtual result<void> close(session_id session) = 0;  // ends it all; its pages return
+  virtual result<void> close(session_id session) = 0;  // ends it all; its pages have returned then
 
-  // Moves are carried out one after another. Refused at once: unknown indices, a stale revision, no
-  // room that could suffice. Everything later is told to the observer.
+  // Moves are carried out one after another. Refused at once: unknown indices, a stale revision.
+  // Everything later is told to the observer: no room (with the numbers), before anything is
+  // copied.
   virtual result<move_id> move(move_request request, move_observer observer = {}) = 0;
   virtual result<void> cancel_move(move_id move) = 0;  // conflict once it commits
 

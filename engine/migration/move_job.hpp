@@ -32,6 +32,7 @@ struct move_job {
   residency where_after;                                      // as of the last survey
   std::vector<step_size> sizes;                               // steps to record before the commit
   std::unique_ptr<execution_plan> plan;
+  std::uint64_t bytes_told = 0;  // of status.bytes_done, at the last report of progress
   std::atomic<bool> cancelled{false};
   bool committing = false;
 

@@ -7,6 +7,8 @@ namespace terrane::engine {
 namespace {
 // Looks at the sessions this often for pages that have become full, then commits what there is.
 constexpr int most_rounds = 16;
+// How often the observer hears of a move's bytes while it is prepared, about.
+constexpr std::uint64_t progress_reports = 50;
 }  // namespace
 
 const char* to_string(move_state state) {
@@ -98,8 +100,15 @@ void mover::tell(move_job& job, move_state state) {
 }
 
 void mover::add_progress(move_job& job, std::uint64_t bytes) {
-  std::lock_guard lock(guard_);
-  job.status.bytes_done += bytes;
+  move_status copy;
+  {
+    std::lock_guard lock(guard_);
+    job.status.bytes_done += bytes;
+    if (job.status.bytes_done - job.bytes_told < job.status.bytes_total / progress_reports) return;
+    job.bytes_told = job.status.bytes_done;
+    copy = job.status;
+  }
+  if (job.observer) job.observer(copy);
 }
 
 void mover::carry_out(move_job& job) {
@@ -149,6 +158,7 @@ void mover::carry_out(move_job& job) {
 }
 
 result<void> mover::prepare(move_job& job) {
+  loop_.wait_for_releases();  // their room counts
   const std::vector<std::uint32_t> now = loop_.call([&] { return loop_.placement().parts; });
   job.parts_after = now;
   job.blocks_after.resize(now.size());

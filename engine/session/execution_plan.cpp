@@ -177,13 +177,14 @@ result<void> execution_plan::run(step_size size, std::span<const step_row_span> 
 result<void> execution_plan::warm(std::uint32_t device) {
   device_room& room = *rooms_[device];
   result<void> ok = room.space->write_inputs(step_inputs(room.space->shape().rows));
-  for (const auto& r : recorded_)
+  for (const auto& r : recorded_) {
     for (const stage& s : r->stages) {
       if (!ok) return ok;
       if (s.list == nullptr || s.room != &room) continue;
       ok = room.on->submit(*s.list);
       if (ok) ok = room.on->wait();
     }
+  }
   return ok;
 }
 

@@ -52,6 +52,7 @@ class execution_plan {
   // Blocks of each part must be on its device; fails if one is not.
   static result<std::unique_ptr<execution_plan>> make(const model& of, const device_rooms& rooms,
                                                       residency where);
+  ~execution_plan();
 
   const residency& where() const { return where_; }
   std::span<const std::uint32_t> devices() const { return devices_; }  // that take part in a step
@@ -92,9 +93,6 @@ class execution_plan {
   std::vector<std::uint32_t> devices_;
   std::vector<std::vector<resident_block_ptr>> blocks_;  // by part
   std::vector<std::unique_ptr<recorded>> recorded_;
-
- public:
-  ~execution_plan();
 };
 
 // Rounded up to what plans are recorded for.

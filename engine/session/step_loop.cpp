@@ -1,6 +1,7 @@
 #include "engine/session/step_loop.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "engine/session/logits_hash.hpp"
 
@@ -64,7 +65,10 @@ bool step_loop::drain() {
     std::lock_guard lock(guard_);
     taken_.swap(commands_);
   }
-  for (auto& command : taken_) command();
+  for (auto& command : taken_) {
+    release_ended();  // so that a command finds free what the one before it ended
+    command();
+  }
   taken_.clear();
   return !ending_;
 }
@@ -83,7 +87,7 @@ void step_loop::loop() {
 // ---- Gathering a step
 
 bool step_loop::gather() {
-  ended_.clear();
+  release_ended();
   spans_.clear();
   span_sessions_.clear();
   logit_rows_.clear();
@@ -221,10 +225,11 @@ void step_loop::give_token(session& s, std::span<const float> logits, std::uint6
   s.tokens.push_back(*drawn);
   r.observer->on_token({*drawn, r.stops.push(r.text.push(words_.bytes(*drawn))), hash});
   if (r.stops.found()) return finish(s, stop_reason::stop_text);
-  if (last)
+  if (last) {
     return finish(s, full && r.summary.generated_tokens < r.request.max_tokens
                          ? stop_reason::context_full
                          : stop_reason::max_tokens);
+  }
   if (r.stop_asked) finish(s, stop_reason::stopped);
 }
 
@@ -247,10 +252,33 @@ void step_loop::finish(session& s, stop_reason reason, std::optional<error> fail
   s.answering.reset();
   if (!s.keep || reason == stop_reason::failed) {
     close_now(s);
-  } else {  // pages that were reserved for a longer reply return
-    for (auto& pages : s.pages) pages.resize(std::min(pages.size(), pages_for(s.computed)));
+  } else {
+    trim_pages(s);
   }
   observer->on_end(summary);
+}
+
+// Pages that were reserved for a longer reply return.
+void step_loop::trim_pages(session& s) {
+  std::vector<kv_page_ptr> unneeded;
+  for (auto& pages : s.pages) {
+    const std::size_t used = std::min(pages.size(), pages_for(s.computed));
+    const auto first = pages.begin() + static_cast<std::ptrdiff_t>(used);
+    unneeded.insert(unneeded.end(), std::move_iterator(first), std::move_iterator(pages.end()));
+    pages.resize(used);
+  }
+  if (!unneeded.empty())
+    releases_.give(std::make_shared<std::vector<kv_page_ptr>>(std::move(unneeded)));
+}
+
+void step_loop::release_ended() {
+  for (auto& s : ended_) releases_.give(std::move(s));
+  ended_.clear();
+}
+
+void step_loop::wait_for_releases() {
+  call([this] { release_ended(); });
+  releases_.finish();
 }
 
 void step_loop::fail_step(const error& why) {
@@ -283,11 +311,13 @@ result<session_id> step_loop::accept(generate_request request,
                           (request.max_tokens > 0 ? ", reply included" : ""),
                       "context");
   }
-  for (token_id t : request.prompt)
-    if (t >= model_.config().vocabulary)
+  for (token_id t : request.prompt) {
+    if (t >= model_.config().vocabulary) {
       return fail(error_code::invalid_input, "token " + std::to_string(t) +
                                                  " is not in the vocabulary of " +
                                                  std::to_string(model_.config().vocabulary));
+    }
+  }
   result<sampler> choose = sampler::create(request.sampling, model_.config().vocabulary);
   if (!choose) return tl::unexpected<error>(choose.error());
 
@@ -332,6 +362,8 @@ result<void> step_loop::reserve_pages(session& s, std::size_t tokens) {
     device_room& room = *rooms_[placement().parts[model_.attention_part(layer)]];
     while (s.pages[layer].size() < wanted) {
       result<kv_page_ptr> page = room.pages.take(layer);
+      // Room that is about to come back counts, although the replies wait for it.
+      if (!page && releases_.finish()) page = room.pages.take(layer);
       if (!page) {
         for (auto& pages : s.pages) pages.resize(std::min(pages.size(), before));
         return tl::unexpected<error>(page.error());
@@ -399,10 +431,11 @@ engine_status step_loop::status() const {
     part.by = parts_[p].by;
     part.reason = parts_[p].reason;
     if (model_.parts()[p].kind == part_kind::attention) {
-      for (const auto& s : sessions_)
+      for (const auto& s : sessions_) {
         for (const kv_page_ptr& page : s->pages[model_.parts()[p].layer])
           (page->device() == part.device ? part.kv_bytes : part.kv_elsewhere_bytes) +=
               rooms_[0]->pages.page_bytes();
+      }
     }
     out.parts.push_back(std::move(part));
   }

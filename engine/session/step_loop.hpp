@@ -1,7 +1,8 @@
 // The step loop: the one thread that owns sessions and placement. It takes commands between steps,
 // gathers the rows of all sessions that have work into one step (prompts in chunks beside decodes),
-// runs the plan, and hands out tokens. It never waits for anything but the devices and, when there
-// is no work, for commands. A step allocates nothing.
+// runs the plan, and hands out tokens. It waits for nothing but the devices and, when there is no
+// work, for commands; a request that finds no room waits for what is being freed. A step allocates
+// nothing.
 #pragma once
 
 #include <atomic>
@@ -16,6 +17,7 @@
 #include "engine/engine.hpp"
 #include "engine/migration/move_job.hpp"
 #include "engine/session/execution_plan.hpp"
+#include "engine/session/release_thread.hpp"
 #include "engine/session/session.hpp"
 
 namespace terrane::engine {
@@ -62,6 +64,9 @@ class step_loop {
 
   std::uint64_t revision() const { return revision_.load(); }
 
+  // Waits until what ended sessions held is free. From any thread but the loop's.
+  void wait_for_releases();
+
  private:
   struct live_part {
     std::vector<resident_block_ptr> blocks;
@@ -89,6 +94,8 @@ class step_loop {
   result<void> reserve_pages(session& s, std::size_t tokens);
   result<void> write_tables(const session& s, std::uint32_t layer);
   void close_now(session& s);
+  void trim_pages(session& s);
+  void release_ended();
   residency residency_after(const std::vector<std::uint32_t>& parts, const move_job* job) const;
   void replan(residency where);
   void add_pages(move_job& job, const session& s) const;
@@ -107,6 +114,7 @@ class step_loop {
   std::vector<live_part> parts_;
   std::vector<std::unique_ptr<session>> sessions_;
   std::vector<std::unique_ptr<session>> ended_;  // kept until the step that they ended in is over
+  release_thread releases_;
   std::vector<bool> slots_;
   session_id next_session_ = 1;
   std::atomic<std::uint64_t> revision_{1};

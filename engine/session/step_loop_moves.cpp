@@ -67,7 +67,9 @@ void step_loop::replan(residency where) {
       execution_plan::make(model_, rooms_, std::move(where));
   // The weights are where the old plan has them, so this cannot fail; a fault would keep the old
   // plan, which is right too, only slower.
-  if (made) plan_ = std::move(*made);
+  if (!made) return;
+  releases_.give(std::move(plan_));
+  plan_ = std::move(*made);
 }
 
 void step_loop::add_pages(move_job& job, const session& s) const {

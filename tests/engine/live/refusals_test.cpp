@@ -123,17 +123,56 @@ TEST(moves, can_be_given_up_while_they_wait) {
   for (const engine::part_status& p : e->status().parts) EXPECT_EQ(p.device, 1U);
 }
 
+TEST(moves, can_be_given_up_while_they_are_prepared) {
+  auto e = tiny_engine();
+  std::promise<void> preparing, go;
+  std::promise<engine::move_status> ended;
+  std::shared_future<void> gone = go.get_future().share();
+  auto id = e->move(everything_to(*e, 1), [&, gone](const engine::move_status& s) {
+    if (s.state != engine::move_state::preparing) return ended.set_value(s);
+    if (s.bytes_done == 0) preparing.set_value();
+    gone.wait();
+  });
+  ASSERT_TRUE(id.has_value());
+  preparing.get_future().wait();
+  EXPECT_TRUE(e->cancel_move(*id).has_value());
+  go.set_value();
+  EXPECT_EQ(ended.get_future().get().state, engine::move_state::cancelled);
+  for (const engine::part_status& p : e->status().parts) EXPECT_EQ(p.device, 0U);
+  EXPECT_EQ(e->devices()[1]->used_bytes(engine::memory_use::weights), 0U);
+}
+
+TEST(moves, tell_how_far_they_are) {
+  auto e = tiny_engine();
+  std::vector<std::uint64_t> done;
+  std::promise<engine::move_status> ended;
+  auto id = e->move(everything_to(*e, 1), [&](const engine::move_status& s) {
+    if (s.state != engine::move_state::preparing) return ended.set_value(s);
+    done.push_back(s.bytes_done);
+  });
+  ASSERT_TRUE(id.has_value());
+  const engine::move_status s = ended.get_future().get();
+  EXPECT_EQ(s.state, engine::move_state::committed);
+  ASSERT_GT(done.size(), 5U);
+  EXPECT_LE(done.size(), 60U);
+  EXPECT_EQ(done.front(), 0U);
+  EXPECT_TRUE(std::is_sorted(done.begin(), done.end()));
+  EXPECT_GT(done.back(), s.bytes_total / 2);
+  EXPECT_LE(done.back(), s.bytes_total);
+}
+
 TEST(moves, copy_only_the_page_being_written_in_the_pause) {
   auto e = tiny_engine();
   auto reply = std::make_shared<bench::recorder>();
-  ASSERT_TRUE(e->generate(request(*e, 200, 250), reply).has_value());
+  const result<engine::session_id> id = e->generate(request(*e, 200, 250), reply);
+  ASSERT_TRUE(id.has_value());
   reply->wait_for(5);
   engine::move_status s = bench::move_and_wait(*e, everything_to(*e, 1));
   ASSERT_EQ(s.state, engine::move_state::committed);
   const auto& c = e->loaded_model().config();
   EXPECT_LE(s.bytes_in_pause, std::uint64_t{c.layers} * kernels::page_bytes(c.attention));
   EXPECT_GT(s.bytes_done, 3ULL * c.layers * kernels::page_bytes(c.attention));
-  e->stop(s.id);
+  static_cast<void>(e->stop(*id));  // it may have ended
   reply->wait();
 }
 

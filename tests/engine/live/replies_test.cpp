@@ -1,6 +1,10 @@
 // How replies end, what they cost, and what they leave behind.
+#include <future>
+#include <thread>
+
 #include <gtest/gtest.h>
 
+#include "engine/session/release_thread.hpp"
 #include "engine/session/session.hpp"
 #include "tests/engine/live/tiny_model.hpp"
 #include "tests/engine/sampling/allocations.hpp"
@@ -80,6 +84,42 @@ TEST(replies, end_all_when_the_engine_does) {
   }
   e.reset();
   for (const auto& reply : replies) EXPECT_TRUE(reply->ended());
+}
+
+// Pages are freed beside the step loop; a request that needs them waits for that instead of
+// failing.
+TEST(replies, find_the_room_that_is_coming_back) {
+  auto e = tiny_engine("tiny", "Q4_1", 2048);
+  engine::device& cpu = *e->devices()[0];
+  for (int turn = 0; turn < 20; turn++) {
+    auto reply = std::make_shared<bench::recorder>();
+    // Whole arenas, so that none has pages to spare for the next.
+    result<engine::session_id> id = e->generate(request(*e, 50, 1990), reply);
+    ASSERT_TRUE(id.has_value()) << "turn " << turn << ": " << to_string(id.error());
+    if (turn == 0) cpu.set_budget_bytes(cpu.used_bytes());
+    ASSERT_TRUE(e->stop(*id).has_value());
+    reply->wait();
+  }
+}
+
+TEST(release_thread, frees_on_its_own_thread_and_lets_only_those_wait_who_ask) {
+  std::promise<void> may_go;
+  std::promise<std::thread::id> gone;
+  struct slow {
+    std::shared_future<void> may_go;
+    std::promise<std::thread::id>& gone;
+    ~slow() {
+      may_go.wait();
+      gone.set_value(std::this_thread::get_id());
+    }
+  };
+  engine::release_thread releases;
+  EXPECT_FALSE(releases.finish());
+  releases.give(std::shared_ptr<slow>(new slow{may_go.get_future().share(), gone}));
+  may_go.set_value();  // had give() waited, this line would never be reached
+  EXPECT_NE(gone.get_future().get(), std::this_thread::get_id());
+  releases.finish();
+  EXPECT_FALSE(releases.finish());
 }
 
 TEST(replies, end_at_the_context) {

@@ -1,0 +1,49 @@
+#include "engine/session/release_thread.hpp"
+
+#include <utility>
+
+namespace terrane::engine {
+
+release_thread::release_thread() : thread_([this] { run(); }) {}
+
+release_thread::~release_thread() {
+  {
+    const std::lock_guard lock(guard_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void release_thread::give(std::shared_ptr<void> unneeded) {
+  {
+    const std::lock_guard lock(guard_);
+    given_.push_back(std::move(unneeded));
+  }
+  changed_.notify_all();
+}
+
+bool release_thread::finish() {
+  std::unique_lock lock(guard_);
+  if (given_.empty() && taken_ == 0) return false;
+  changed_.wait(lock, [this] { return given_.empty() && taken_ == 0; });
+  return true;
+}
+
+void release_thread::run() {
+  std::vector<std::shared_ptr<void>> now;
+  std::unique_lock lock(guard_);
+  while (true) {
+    changed_.wait(lock, [this] { return ending_ || !given_.empty(); });
+    if (given_.empty()) return;
+    now.swap(given_);
+    taken_ = now.size();
+    lock.unlock();
+    now.clear();
+    lock.lock();
+    taken_ = 0;
+    changed_.notify_all();
+  }
+}
+
+}  // namespace terrane::engine
