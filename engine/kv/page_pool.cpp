@@ -17,11 +17,12 @@ struct kv_page::arena {
 
   std::optional<std::uint32_t> take() {
     std::lock_guard lock(guard);
-    for (std::uint32_t i = 0; i < arena_pages; i++)
+    for (std::uint32_t i = 0; i < arena_pages; i++) {
       if (!used[i]) {
         used[i] = true;
         return i;
       }
+    }
     return std::nullopt;
   }
   void put_back(std::uint32_t index) {

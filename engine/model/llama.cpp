@@ -90,12 +90,13 @@ void read_rope(const gguf::file& file, settings& s, std::uint32_t head_size, rop
     rope.factors.resize(rope.rotated / 2);
     result<void> ok = file.read(*factors, std::as_writable_bytes(std::span(rope.factors)));
     if (!ok) return s.fault(ok.error());
-    for (float f : rope.factors)
+    for (float f : rope.factors) {
       if (!(f >= 1e-3F && f <= 1e6F)) {
         return s.fault({error_code::invalid_input,
                         "factor " + std::to_string(f) + " is not between 0.001 and 1e6",
                         file.meta().path() + ", tensor rope_freqs.weight"});
       }
+    }
   }
 }
 

@@ -388,15 +388,17 @@ void machine::run_tile(const instruction& in, std::size_t w) {
       break;
     case tile_dot: {
       std::uint64_t x = at(w, in.operands[1])[0], stride = as_u32(at(w, in.operands[2])[0]);
-      for (std::size_t c = 0; c < width(in.result); c++)
+      for (std::size_t c = 0; c < width(in.result); c++) {
         for (std::size_t l = 0; l < warp_lanes; l++) {
           std::int32_t acc = as_i32(at(w, in.operands[0], c)[l]);
-          for (std::size_t k = 3; k < in.operands.size(); k++)
+          for (std::size_t k = 3; k < in.operands.size(); k++) {
             acc = kernels::dot4(
                 as_u32(at(w, in.operands[k])[l]),
                 as_u32(load_element(memory_type::i32, x + c * stride + 4 * (k - 3))), acc);
+          }
           at(w, in.result, c)[l] = from(acc);
         }
+      }
       break;
     }
     case tile_map: {
@@ -414,7 +416,7 @@ void machine::run_tile(const instruction& in, std::size_t w) {
     case tile_store: {
       std::uint64_t p = at(w, in.operands[0])[0], stride = as_u32(at(w, in.operands[1])[0]);
       value_id tile = in.op == tile_load ? in.result : in.operands[2];
-      for (std::size_t c = 0; c < width(tile); c++)
+      for (std::size_t c = 0; c < width(tile); c++) {
         for (std::size_t l = 0; l < warp_lanes; l++) {
           std::uint64_t address = p + c * stride + 4 * l;
           if (in.op == tile_load)
@@ -422,6 +424,7 @@ void machine::run_tile(const instruction& in, std::size_t w) {
           else
             store_element(memory_type::i32, address, at(w, tile, c)[l]);
         }
+      }
       break;
     }
     default:

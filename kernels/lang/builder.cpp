@@ -52,11 +52,12 @@ vals builder::emit(opcode op, std::vector<value_id> operands, std::vector<value_
   for (const value_type& t : types) out.push_back(val(this, add_value(t)));
   // Built-in values stand once, at the start of the program, so that every region may use them.
   if (op <= opcode::lane) {
-    for (const instruction& e : program_.body.body)
+    for (const instruction& e : program_.body.body) {
       if (e.op == op && e.imm == imm && program_.values[e.result] == types[0]) {
         program_.values.pop_back();
         return {val(this, e.result)};
       }
+    }
     open_.front()->body.push_back(std::move(in));
   } else {
     open_.back()->body.push_back(std::move(in));

@@ -1,7 +1,7 @@
 // Builds kernel programs in C++ that reads like the kernel itself.
 //
 //   builder b("scale", 1);
-//   ptr x = b.argument_ptr(0);
+//   val x = b.argument_ptr(0);
 //   b.store_lanes(memory_type::f32, x, b.load_lanes(memory_type::f32, x) * b.f32(2.0f));
 //   program p = b.finish();
 //

@@ -7,9 +7,9 @@
 //               workgroup, for one warp, or its own in every lane; and tiles: 32 rows by a few
 //               columns of i32 or f32.
 //   control     `loop` and `branch` take conditions and bounds that are the same for every lane of
-//   a
-//               warp; differences between lanes are made with `select`. A barrier or a lane
-//               reduction may stand only where all warps of the group take the same way.
+//               a warp; differences between lanes are made with `select`.
+//               A barrier or a lane reduction may stand only where all warps of the group
+//               take the same way.
 //   floats      every operation rounds once to nearest even; nothing is contracted or reordered.
 //               `fma_exact` is only for factors whose product is exact (numeric contract).
 //   memory      global memory by address, little endian, naturally aligned; shared memory by

@@ -193,11 +193,12 @@ void lowering::lower_loop(const instruction& in) {
   id i = m_.phi(m_.u32(), at(in.operands[0]), before, counter_edge);
   std::vector<std::size_t> edges;
   std::vector<id> carried;
-  for (unsigned k = 0; k < in.results; k++)
+  for (unsigned k = 0; k < in.results; k++) {
     for (std::size_t c = 0; c < slots(in.result + k); c++) {
       id type = slot_type(in.result + k, c);
       carried.push_back(m_.phi(type, at(in.operands[k + 2], c), before, edges.emplace_back()));
     }
+  }
   at(body.parameters[0]) = i;
   known_[body.parameters[0]].reset();
   std::size_t slot = 0;
@@ -253,13 +254,14 @@ void lowering::lower_branch(const instruction& in) {
   }
   m_.open_block(after);
   std::size_t slot = 0;
-  for (unsigned k = 0; k < in.results; k++)
+  for (unsigned k = 0; k < in.results; k++) {
     for (std::size_t c = 0; c < slots(in.result + k); c++, slot++) {
       std::size_t edge = 0;
       id type = slot_type(in.result + k, c);
       at(in.result + k, c) = m_.phi(type, yielded[0][slot], ends[0], edge);
       m_.set_edge(edge, yielded[1][slot], ends[1]);
     }
+  }
 }
 
 id lowering::choose(id condition, id a, id b, id type) {

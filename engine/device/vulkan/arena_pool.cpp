@@ -19,11 +19,12 @@ std::uint64_t round_up(std::uint64_t bytes, std::uint64_t to) { return (bytes + 
 result<std::unique_ptr<arena>> arena::create(logical_device& device, std::uint64_t bytes,
                                              std::uint32_t memory_type, bool mapped) {
   const physical_device& p = device.physical();
-  if (bytes > p.largest_allocation)
+  if (bytes > p.largest_allocation) {
     return fail(error_code::no_room,
                 "the driver allocates at most " + std::to_string(p.largest_allocation) +
                     " bytes at once; " + std::to_string(bytes) + " were asked for",
                 p.info.name);
+  }
   std::unique_ptr<arena> made(new arena(device));
   result<void> filled = made->fill(bytes, memory_type, mapped);
   if (!filled) {

@@ -26,12 +26,13 @@ result<void> copier::prepare() {
   pool.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
   pool.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
   pool.queueFamilyIndex = device_.physical().copy_family;
-  if (commands_ == VK_NULL_HANDLE)
+  if (commands_ == VK_NULL_HANDLE) {
     if (auto ok =
             device_.check(vk.vkCreateCommandPool(device_.handle(), &pool, nullptr, &commands_),
                           "vkCreateCommandPool");
         !ok)
       return ok;
+  }
   for (half& h : halves_) {
     if (h.commands != VK_NULL_HANDLE) continue;
     VkCommandBufferAllocateInfo info{};

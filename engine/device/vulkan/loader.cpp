@@ -43,11 +43,12 @@ bool has_layer(PFN_vkEnumerateInstanceLayerProperties enumerate, const char* nam
 
 result<std::shared_ptr<instance>> instance::create(bool validation) {
   PFN_vkGetInstanceProcAddr get = loader_entry();
-  if (get == nullptr)
+  if (get == nullptr) {
     return fail(error_code::unsupported,
                 std::string("the Vulkan loader ") + library +
                     " cannot be opened; install the libvulkan1 package and a GPU driver",
                 "vulkan");
+  }
   PFN_vkCreateInstance create = nullptr;
   PFN_vkEnumerateInstanceVersion version = nullptr;
   PFN_vkEnumerateInstanceLayerProperties layers = nullptr;
@@ -58,11 +59,12 @@ result<std::shared_ptr<instance>> instance::create(bool validation) {
   if (create == nullptr || offered < VK_API_VERSION_1_2)
     return fail(error_code::unsupported,
                 std::string(library) + " is older than Vulkan 1.2; update libvulkan1", "vulkan");
-  if (validation && !has_layer(layers, validation_layer))
+  if (validation && !has_layer(layers, validation_layer)) {
     return fail(error_code::unsupported,
                 std::string("validation was asked for, but the layer ") + validation_layer +
                     " is not installed (package vulkan-validationlayers)",
                 "vulkan");
+  }
 
   VkApplicationInfo application{};
   application.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO;
@@ -75,11 +77,12 @@ result<std::shared_ptr<instance>> instance::create(bool validation) {
   info.ppEnabledLayerNames = &validation_layer;
   std::shared_ptr<instance> made(new instance);
   VkResult r = create(&info, nullptr, &made->handle_);
-  if (r != VK_SUCCESS)
+  if (r != VK_SUCCESS) {
     return fail(error_code::unsupported,
                 "no Vulkan driver can be started (" + name_of(r) +
                     "); see VK_LOADER_DEBUG=all for the loader's reasons",
                 "vulkan");
+  }
   bool complete = true;
 #define TERRANE_RESOLVE(name) complete &= resolve(get(made->handle_, #name), made->vk_.name);
   TERRANE_VULKAN_INSTANCE_FUNCTIONS(TERRANE_RESOLVE)

@@ -148,10 +148,11 @@ result<void> logical_device::check(VkResult r, const char* call) {
                       r == VK_ERROR_TOO_MANY_OBJECTS;
   if (memory) return fail(error_code::no_room, what, physical_.info.name);
   std::lock_guard lock(fault_access_);
-  if (!fault_)
+  if (!fault_) {
     fault_ = error{error_code::device_fault,
                    what + "; the device is not used again until the program restarts",
                    physical_.info.name};
+  }
   return tl::unexpected(*fault_);
 }
 

@@ -191,10 +191,11 @@ bool choose_queues(const instance_functions& vk, physical_device& d) {
 std::optional<std::uint32_t> find_type(const VkPhysicalDeviceMemoryProperties& m,
                                        VkMemoryPropertyFlags flags,
                                        std::optional<std::uint32_t> heap) {
-  for (std::uint32_t k = 0; k < m.memoryTypeCount; k++)
+  for (std::uint32_t k = 0; k < m.memoryTypeCount; k++) {
     if ((m.memoryTypes[k].propertyFlags & flags) == flags &&
         (!heap || m.memoryTypes[k].heapIndex == *heap))
       return k;
+  }
   return std::nullopt;
 }
 
@@ -205,10 +206,11 @@ bool choose_memory(const instance_functions& vk, physical_device& d) {
   vk.vkGetPhysicalDeviceMemoryProperties2(d.handle, &properties);
   const VkPhysicalDeviceMemoryProperties& m = properties.memoryProperties;
   std::optional<std::uint32_t> heap;
-  for (std::uint32_t k = 0; k < m.memoryHeapCount; k++)
+  for (std::uint32_t k = 0; k < m.memoryHeapCount; k++) {
     if ((m.memoryHeaps[k].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) != 0 &&
         (!heap || m.memoryHeaps[k].size > m.memoryHeaps[*heap].size))
       heap = k;
+  }
   if (!heap) return false;
   d.heap = *heap;
   d.info.memory_bytes = m.memoryHeaps[*heap].size;
