@@ -54,7 +54,7 @@ enum class part_kind { embedding, attention, feed_forward, head };
 
 // A named part of the model: the unit of placement.
 struct part_state {
-  std::string name;  // "embed", "layer.12.attn", "layer.12.ffn", "head"
+  std::string name;  // "embedding", "layer.12.attn", "layer.12.ffn", "head"
   part_kind kind = part_kind::feed_forward;
   int layer = -1;      // -1 for the embedding and the head
   std::string device;  // where it is now
