@@ -36,6 +36,7 @@ void log(log_level level, const std::string& message, std::initializer_list<log_
     if (!f.value.empty()) lines.push_back(std::string(f.name) + "=" + f.value);
   if (in_journal()) {
     std::vector<iovec> parts;
+    parts.reserve(lines.size());
     for (std::string& l : lines) parts.push_back({l.data(), l.size()});
     if (sd_journal_sendv(parts.data(), static_cast<int>(parts.size())) == 0) return;
   }

@@ -125,12 +125,11 @@ void control_loop::carry_out(const policies::plan& plan) {
                               spill ? to : std::nullopt};
     start_move(std::move(request), {p});
   }
-  for (auto& [decision, work] : by_decision)
-    start_move(std::move(work.first), std::move(work.second));
+  for (auto& [decision, work] : by_decision) start_move(std::move(work.first), work.second);
 }
 
 void control_loop::start_move(engine::move_request request,
-                              std::vector<policies::planned_move> planned) {
+                              const std::vector<policies::planned_move>& planned) {
   const std::weak_ptr<inbox> to = inbox_;
   ipc::event_hub& events = events_;
   result<engine::move_id> id =

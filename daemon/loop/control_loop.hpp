@@ -56,7 +56,7 @@ class control_loop {
  private:
   struct inbox;
   void carry_out(const policies::plan& plan);
-  void start_move(engine::move_request request, std::vector<policies::planned_move> planned);
+  void start_move(engine::move_request request, const std::vector<policies::planned_move>& planned);
   void refuse(const policies::planned_move& planned, const error& why);
   void publish(const policies::decision& d);
   std::optional<std::uint32_t> device_index(const std::string& name) const;

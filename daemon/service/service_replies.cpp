@@ -88,6 +88,7 @@ engine::sampling_parameters sampling_of(engine::sampling_parameters p,
 
 std::vector<engine::chat_message> conversation_of(const std::vector<ipc::chat_message>& messages) {
   std::vector<engine::chat_message> out;
+  out.reserve(messages.size());
   for (const ipc::chat_message& m : messages) out.push_back({from_protocol(m.role), m.content});
   return out;
 }

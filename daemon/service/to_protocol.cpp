@@ -115,6 +115,7 @@ ipc::diagnostic to_protocol(const policies::diagnostic& d) {
 
 std::vector<ipc::diagnostic> to_protocol(const std::vector<policies::diagnostic>& all) {
   std::vector<ipc::diagnostic> out;
+  out.reserve(all.size());
   for (const policies::diagnostic& d : all) out.push_back(to_protocol(d));
   return out;
 }

@@ -84,10 +84,11 @@ std::string set_reading(policies::snapshot& s, const std::string& object,
 void for_each_reading(policies::snapshot& s, const std::function<void(reading&)>& f) {
   for (reading* r : {&s.host.memory_total, &s.host.memory_available, &s.host.pressure_some_avg10})
     f(*r);
-  for (policies::device_state& d : s.devices)
+  for (policies::device_state& d : s.devices) {
     for (reading* r :
          {&d.vram_total, &d.vram_used, &d.vram_free, &d.vram_reserved, &d.vram_ours, &d.temp_c})
       f(*r);
+  }
 }
 
 }  // namespace terrane::daemon

@@ -13,7 +13,7 @@ namespace {
 
 class host_memory_source final : public telemetry_source {
  public:
-  host_memory_source(std::string proc, std::int32_t period_ms)
+  host_memory_source(const std::string& proc, std::int32_t period_ms)
       : path_(proc + "/meminfo"), period_ms_(period_ms) {}
   std::string name() const override { return "host memory"; }
 
@@ -35,7 +35,7 @@ class host_memory_source final : public telemetry_source {
 
 class pressure_source final : public telemetry_source {
  public:
-  pressure_source(std::string proc, std::int32_t period_ms)
+  pressure_source(const std::string& proc, std::int32_t period_ms)
       : path_(proc + "/pressure/memory"), period_ms_(period_ms) {}
   std::string name() const override { return "memory pressure"; }
 
@@ -103,14 +103,16 @@ class hwmon_source final : public telemetry_source {
 
 }  // namespace
 
-std::unique_ptr<telemetry_source> make_host_memory_source(std::string proc,
+std::unique_ptr<telemetry_source> make_host_memory_source(const std::string& proc,
                                                           std::int32_t period_ms) {
-  return std::make_unique<host_memory_source>(std::move(proc), period_ms);
+  return std::make_unique<host_memory_source>(proc, period_ms);
 }
-std::unique_ptr<telemetry_source> make_pressure_source(std::string proc, std::int32_t period_ms) {
-  return std::make_unique<pressure_source>(std::move(proc), period_ms);
+std::unique_ptr<telemetry_source> make_pressure_source(const std::string& proc,
+                                                       std::int32_t period_ms) {
+  return std::make_unique<pressure_source>(proc, period_ms);
 }
-std::unique_ptr<telemetry_source> make_hwmon_source(std::string sys, std::int32_t period_ms) {
+std::unique_ptr<telemetry_source> make_hwmon_source(const std::string& sys,
+                                                    std::int32_t period_ms) {
   return std::make_unique<hwmon_source>(sys, period_ms);
 }
 

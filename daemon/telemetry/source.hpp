@@ -34,9 +34,11 @@ telemetry_sources make_sources(const config& c, std::span<engine::device* const>
 std::unique_ptr<telemetry_source> make_device_memory_source(
     std::span<engine::device* const> devices, std::vector<std::uint64_t> reserve_bytes,
     std::int32_t period_ms);
-std::unique_ptr<telemetry_source> make_host_memory_source(std::string proc, std::int32_t period_ms);
-std::unique_ptr<telemetry_source> make_pressure_source(std::string proc, std::int32_t period_ms);
-std::unique_ptr<telemetry_source> make_hwmon_source(std::string sys, std::int32_t period_ms);
+std::unique_ptr<telemetry_source> make_host_memory_source(const std::string& proc,
+                                                          std::int32_t period_ms);
+std::unique_ptr<telemetry_source> make_pressure_source(const std::string& proc,
+                                                       std::int32_t period_ms);
+std::unique_ptr<telemetry_source> make_hwmon_source(const std::string& sys, std::int32_t period_ms);
 std::unique_ptr<telemetry_source> make_file_source(std::filesystem::path file,
                                                    std::int32_t period_ms);
 

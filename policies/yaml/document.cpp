@@ -2,6 +2,7 @@
 
 #include <istream>
 #include <streambuf>
+#include <utility>
 
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
@@ -115,7 +116,7 @@ class tree_builder : public YAML::EventHandler {
     } else if (!parent.has_key) {
       take_key(parent, std::move(n));
     } else {
-      parent.open.entries.emplace_back(std::move(parent.key), std::move(n));
+      parent.open.entries.push_back({std::move(parent.key), std::move(n)});
       parent.has_key = false;
     }
   }

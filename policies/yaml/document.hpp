@@ -6,7 +6,6 @@
 
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "policies/diagnostic.hpp"
@@ -15,16 +14,24 @@ namespace terrane::policies::yaml {
 
 enum class node_kind { null, scalar, list, map };
 
+struct entry;
+
 struct node {
   node_kind kind = node_kind::null;
   std::string text;     // of a scalar, unquoted
   bool quoted = false;  // the scalar stood in quotes
   source_location where;
-  std::vector<node> items;                     // of a list
-  std::vector<std::pair<node, node>> entries;  // of a map, in file order; keys are scalars
+  std::vector<node> items;     // of a list
+  std::vector<entry> entries;  // of a map, in file order
 
   // The value of a key; null when the map does not have it.
   const node* find(std::string_view key) const;
+};
+
+// A key of a map, which is a scalar, and its value.
+struct entry {
+  node key;
+  node value;
 };
 
 // Deeper nesting than this is refused.
