@@ -39,7 +39,6 @@ ipc::stop_reason to_protocol(engine::stop_reason r) {
     case engine::stop_reason::context_full:
       return ipc::stop_reason::context_full;
     case engine::stop_reason::stopped:
-      return ipc::stop_reason::stopped;
     case engine::stop_reason::failed:
       return ipc::stop_reason::stopped;
   }

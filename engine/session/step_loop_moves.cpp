@@ -146,11 +146,13 @@ result<void> step_loop::write_all_tables() {
   for (const auto& room : rooms_) {
     if (room->space == nullptr) continue;
     std::fill(tables.begin(), tables.end(), 0);
-    for (const auto& s : sessions_)
-      for (std::size_t layer = 0; layer < layers; layer++)
+    for (const auto& s : sessions_) {
+      for (std::size_t layer = 0; layer < layers; layer++) {
         for (std::size_t p = 0; p < s->pages[layer].size(); p++)
           if (const kv_page& page = *s->pages[layer][p]; page.device() == room->index)
             tables[(layer * shape_.slots + s->slot) * pages + p] = page.address();
+      }
+    }
     result<void> ok = room->space->write_page_tables(tables);
     if (!ok) return ok;
   }

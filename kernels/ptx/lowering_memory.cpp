@@ -143,10 +143,11 @@ void lowering::lower_warp_barrier() {
 Value* lowering::lower_reduction(opcode op, Value* value) {
   Value* mask = b_.getInt32(all_lanes);
   bool is_float = op == opcode::lane_tree_add;
-  if (!is_float && options_.sm >= 80)
+  if (!is_float && options_.sm >= 80) {
     return b_.CreateIntrinsic(
         op == opcode::lane_max ? intrinsic::nvvm_redux_sync_max : intrinsic::nvvm_redux_sync_add,
         {}, {value, mask});
+  }
   for (std::uint32_t s = warp_lanes / 2; s > 0; s /= 2) {
     Value* other = b_.CreateIntrinsic(
         is_float ? intrinsic::nvvm_shfl_sync_bfly_f32 : intrinsic::nvvm_shfl_sync_bfly_i32, {},

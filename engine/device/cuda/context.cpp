@@ -102,10 +102,11 @@ result<void> context::check(CUresult r, const char* call) const {
   const std::string what = std::string(call) + " failed with " + name_of(functions(), r);
   if (r == CUDA_ERROR_OUT_OF_MEMORY) return fail(error_code::no_room, what, physical_.info.name);
   std::lock_guard lock(fault_access_);
-  if (!fault_)
+  if (!fault_) {
     fault_ = error{error_code::device_fault,
                    what + "; the device is not used again until the program restarts",
                    physical_.info.name};
+  }
   return tl::unexpected<error>(*fault_);
 }
 

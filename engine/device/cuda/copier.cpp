@@ -21,11 +21,12 @@ copier::~copier() {
 
 // A lane that nobody uses; where all are in use, the first one when it is free.
 std::unique_lock<std::mutex> copier::take(lane*& free) {
-  for (lane& l : lanes_)
+  for (lane& l : lanes_) {
     if (std::unique_lock held(l.access, std::try_to_lock); held) {
       free = &l;
       return held;
     }
+  }
   free = &lanes_.front();
   return std::unique_lock(free->access);
 }

@@ -56,13 +56,15 @@ result<const device_kernel*> gpu::compile(const kernels::program& p) { return ke
 
 result<void> gpu::check_phases(std::span<const dispatch> phases) const {
   const physical_device& p = card_->physical();
-  for (const dispatch& d : phases)
-    if (d.groups_x > p.most_groups_x || d.groups_y > p.most_groups_y)
+  for (const dispatch& d : phases) {
+    if (d.groups_x > p.most_groups_x || d.groups_y > p.most_groups_y) {
       return fail(error_code::unsupported,
                   "a grid of " + std::to_string(d.groups_x) + " by " + std::to_string(d.groups_y) +
                       " workgroups is larger than the device's " + std::to_string(p.most_groups_x) +
                       " by " + std::to_string(p.most_groups_y),
                   info().name);
+    }
+  }
   return {};
 }
 
@@ -159,11 +161,12 @@ result<void> gpu::wait() {
 
 result<void> gpu::check_range(const device_memory& m, std::size_t offset, std::size_t bytes) const {
   if (result<void> ready = card_->enter(); !ready) return ready;
-  if (offset > m.bytes() || bytes > m.bytes() - offset)
+  if (offset > m.bytes() || bytes > m.bytes() - offset) {
     return fail(error_code::invalid_input,
                 "a copy of " + std::to_string(bytes) + " bytes at " + std::to_string(offset) +
                     " leaves a piece of " + std::to_string(m.bytes()),
                 info().name);
+  }
   return {};
 }
 

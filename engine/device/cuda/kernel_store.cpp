@@ -41,11 +41,12 @@ class linker {
     result<void> ok = card_.check(cu.cuLinkCreate(static_cast<unsigned>(options.size()),
                                                   options.data(), values.data(), &state_),
                                   "cuLinkCreate");
-    if (ok)
+    if (ok) {
       ok = said(
           card_.check_refusal(cu.cuLinkAddData(state_, CU_JIT_INPUT_PTX, ptx.data(), ptx.size() + 1,
                                                name.c_str(), 0, nullptr, nullptr),
                               "compiling kernel '" + name + "': cuLinkAddData"));
+    }
     void* code = nullptr;
     std::size_t bytes = 0;
     if (ok)
@@ -147,22 +148,25 @@ result<std::unique_ptr<kernel>> kernel_store::load(const kernels::program& p,
                            of + "cuModuleGetFunction");
   // Asking loads it, where a driver would wait with that for the first launch.
   int most_threads = 0;
-  if (ok)
+  if (ok) {
     ok = card_.check_refusal(
         cu.cuFuncGetAttribute(&most_threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
                               made->function),
         of + "cuFuncGetAttribute");
-  if (ok && most_threads < static_cast<int>(made->threads))
+  }
+  if (ok && most_threads < static_cast<int>(made->threads)) {
     ok = fail(error_code::unsupported,
               of + "it has " + std::to_string(made->threads) +
                   " threads in a workgroup, and with the registers it needs " +
                   std::to_string(most_threads) + " are possible",
               card_.physical().info.name);
-  if (ok && made->shared_bytes > usual_shared_bytes)
+  }
+  if (ok && made->shared_bytes > usual_shared_bytes) {
     ok = card_.check_refusal(
         cu.cuFuncSetAttribute(made->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                               static_cast<int>(made->shared_bytes)),
         of + "cuFuncSetAttribute");
+  }
   if (!ok) return tl::unexpected<error>(ok.error());
   return made;
 }

@@ -101,10 +101,11 @@ result<void> peer_copier::copy(const card_parts& from, std::span<const copy_rang
     if (ok) ok = from.pool.let_in(r.from->address(), here_.card.physical());
   if (ok) ok = here_.card.enter();
   if (ok) ok = prepare(l);
-  for (const copy_range& r : ranges)
+  for (const copy_range& r : ranges) {
     if (ok && r.bytes != 0)
       ok = enqueue(l, from, r.to->address() + r.to_offset, r.from->address() + r.from_offset,
                    r.bytes);
+  }
   // What was enqueued is waited for even if the rest was refused: its memory may go otherwise.
   result<void> ended;
   if (l.copied != nullptr)
