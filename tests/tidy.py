@@ -24,7 +24,8 @@ QUICK = ",".join((
     "-*", "bugprone-assert-side-effect", "bugprone-branch-clone", "bugprone-dangling-handle",
     "bugprone-infinite-loop", "bugprone-sizeof-expression", "bugprone-unused-raii",
     "bugprone-unused-return-value", "bugprone-use-after-move", "misc-unused-using-decls",
-    "modernize-use-override", "performance-*", "-performance-enum-size", "-performance-no-int-to-ptr",
+    "modernize-use-override", "performance-*", "-performance-enum-size",
+    "-performance-inefficient-*", "-performance-no-int-to-ptr",
     "readability-braces-around-statements", "readability-container-size-empty",
     "readability-identifier-naming", "readability-redundant-control-flow",
     "readability-redundant-smartptr-get", "readability-redundant-string-cstr"))

@@ -137,7 +137,9 @@ class table_reader {
     std::ranges::sort(unknown);
     if (unnamed) fault(what + " holds a value without a name");
     for (const std::string& key : unknown) {
-      fault(what + " has no key '" + key + "'" + name_hint(key, known));
+      std::string message = what;
+      message += " has no key '" + key + "'" + name_hint(key, known);
+      fault(std::move(message));
     }
   }
 

@@ -141,6 +141,7 @@ void push_list(lua_State* L, const snapshot* now, std::vector<const State*> item
 template <class State>
 std::vector<const State*> pointers(const std::vector<State>& states) {
   std::vector<const State*> list;
+  list.reserve(states.size());
   for (const State& s : states) list.push_back(&s);
   return list;
 }
