@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "engine/engine.hpp"
@@ -28,6 +29,7 @@ struct move_job {
   move_observer observer;
   std::vector<std::uint32_t> parts_after;  // device by part
   std::vector<page_move> pages;
+  std::unordered_map<const kv_page*, std::size_t> page_at;    // in `pages`, by `from`
   std::vector<std::vector<resident_block_ptr>> blocks_after;  // by part that moves, else empty
   residency where_after;                                      // as of the last survey
   std::vector<step_size> sizes;                               // steps to record before the commit

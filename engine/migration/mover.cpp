@@ -148,6 +148,7 @@ void mover::carry_out(move_job& job) {
   job.plan.reset();
   job.old_blocks.clear();
   job.blocks_after.clear();
+  job.page_at.clear();
   job.pages.clear();
   if (ok) return tell(job, move_state::committed);
   {

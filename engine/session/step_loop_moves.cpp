@@ -79,12 +79,12 @@ void step_loop::add_pages(move_job& job, const session& s) const {
       const std::optional<std::uint32_t> to = targets.target(s, layer, p);
       if (!to) continue;
       const kv_page_ptr& from = s.pages[layer][p];
-      auto known = std::find_if(job.pages.begin(), job.pages.end(),
-                                [&](const page_move& m) { return m.from == from; });
-      if (known == job.pages.end()) {
+      // The job holds its pages, so an address names the same page as long as the job lives.
+      const auto [known, added] = job.page_at.emplace(from.get(), job.pages.size());
+      if (added) {
         job.pages.push_back({s.id, layer, p, *to, from, nullptr, s.page_is_full(p), false});
       } else {
-        known->full = s.page_is_full(p);
+        job.pages[known->second].full = s.page_is_full(p);
       }
     }
   }
@@ -139,8 +139,10 @@ void step_loop::swap_pages(move_job& job) {
   }
 }
 
-// One write a device: a copy to a card costs much the same for a table as for all of them.
+// One write a device: a copy to a card costs much the same for a table as for all of them. Every
+// device is written, also after one that fails; its error is returned.
 result<void> step_loop::write_all_tables() {
+  result<void> all;
   const std::size_t layers = model_.config().layers, pages = shape_.pages_per_slot();
   std::vector<std::uint64_t> tables(layers * shape_.slots * pages);
   for (const auto& room : rooms_) {
@@ -154,15 +156,15 @@ result<void> step_loop::write_all_tables() {
       }
     }
     result<void> ok = room->space->write_page_tables(tables);
-    if (!ok) return ok;
+    if (!ok && all) all = ok;
   }
-  return {};
+  return all;
 }
 
 result<step_loop::commit_report> step_loop::commit(move_job& job) {
   if (job.cancelled) return fail(error_code::cancelled, "the move was given up");
-  if (!survey(job)) return fail(error_code::conflict, "pages were added since the last look");
   const steady_time begin = std::chrono::steady_clock::now();
+  if (!survey(job)) return fail(error_code::conflict, "pages were added since the last look");
   result<std::uint64_t> bytes = copy_last_pages(job);
   if (!bytes) return tl::unexpected<error>(bytes.error());
   if (job.plan == nullptr || job.plan->where() != job.where_after) {  // sessions came or went
@@ -175,6 +177,8 @@ result<step_loop::commit_report> step_loop::commit(move_job& job) {
   result<void> tables = write_all_tables();
   if (!tables) {
     swap_pages(job);
+    // A device may have the new tables already. That the faulty one fails again changes nothing.
+    static_cast<void>(write_all_tables());
     return tl::unexpected<error>(tables.error());
   }
   job.old_plan = std::move(plan_);
