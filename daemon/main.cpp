@@ -5,10 +5,13 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
+#include <filesystem>
 
 #include <CLI/CLI.hpp>
 #include <systemd/sd-daemon.h>
+#include <unistd.h>
 
 #include "daemon/config/config.hpp"
 #include "daemon/journal/event.hpp"
@@ -82,6 +85,10 @@ result<std::unique_ptr<engine::inference_engine>> start_engine(
                 "start_on names '" + c.start_on + "', which is not one of the devices");
   engine::engine_options options;
   options.context_tokens = std::min(c.context_tokens, (*model)->config().context_tokens);
+  if (options.context_tokens < c.context_tokens)
+    log(log_level::warning, "context: " + std::to_string(c.context_tokens) +
+                                " tokens are more than the model was trained for; it has " +
+                                std::to_string(options.context_tokens));
   options.sessions = c.sessions;
   options.rows = c.rows;
   options.placement.assign((*model)->parts().size(), start_on);
@@ -94,6 +101,15 @@ result<std::unique_ptr<engine::inference_engine>> start_engine(
         told = percent / 5;
         sd_notifyf(0, "STATUS=Loading weights, %d %%\nEXTEND_TIMEOUT_USEC=60000000", percent);
       });
+}
+
+// A cache that cannot be kept is no reason not to start, but each start then compiles again.
+void warn_of_cache(const std::string& folder) {
+  std::error_code fault;
+  std::filesystem::create_directories(folder, fault);
+  if (access(folder.c_str(), W_OK | X_OK) != 0)
+    log(log_level::warning, "cache: " + folder + " cannot be written (" + std::strerror(errno) +
+                                "); kernels will be compiled again at each start");
 }
 
 // Devices of the machine that the configuration names but that are refused are an error; others
@@ -153,6 +169,7 @@ int run(const config& c) {
 
   engine::device_settings settings;
   settings.cache_folder = c.cache_folder.empty() ? kernels::default_cache_folder() : c.cache_folder;
+  warn_of_cache(settings.cache_folder);
   result<std::unique_ptr<engine::inference_engine>> started = start_engine(c, settings);
   if (!started) {
     log(log_level::error, to_string(started.error()));

@@ -174,10 +174,10 @@ void service::stop_generate(const ipc::caller& who, std::int64_t session,
   with_own_session(who, session, to,
                    [to](engine::inference_engine& e, const engine::session_status& s) {
                      result<void> ok = e.stop(s.id);
-                     if (ok)
-                       to.finish({});
-                     else
-                       to.fail(refusal_of(ok.error()));
+                     if (ok) return to.finish({});
+                     if (ok.error().code == error_code::not_found)  // it ended just now
+                       return to.fail(ipc::refuse::unknown_session(count(s.id)));
+                     to.fail(refusal_of(ok.error()));
                    });
 }
 
@@ -186,10 +186,10 @@ void service::close_session(const ipc::caller& who, std::int64_t session,
   with_own_session(who, session, to,
                    [to](engine::inference_engine& e, const engine::session_status& s) {
                      result<void> ok = e.close(s.id);
-                     if (ok)
-                       to.finish({});
-                     else
-                       to.fail(refusal_of(ok.error()));
+                     if (ok) return to.finish({});
+                     if (ok.error().code == error_code::not_found)  // it ended just now
+                       return to.fail(ipc::refuse::unknown_session(count(s.id)));
+                     to.fail(refusal_of(ok.error()));
                    });
 }
 

@@ -165,10 +165,10 @@ refusal unknown_decision(std::int64_t id, std::int64_t oldest, std::int64_t newe
 }
 
 refusal context_exceeded(std::int64_t prompt_tokens, std::int64_t context_tokens) {
-  return named("ContextExceeded",
-               {{"prompt_tokens", prompt_tokens}, {"context_tokens", context_tokens}},
-               "the prompt has " + std::to_string(prompt_tokens) +
-                   " tokens and the context takes " + std::to_string(context_tokens));
+  return named(
+      "ContextExceeded", {{"prompt_tokens", prompt_tokens}, {"context_tokens", context_tokens}},
+      "the prompt has " + std::to_string(prompt_tokens) + " tokens and the context takes " +
+          std::to_string(context_tokens) + ", the reply included");
 }
 
 refusal chat_unsupported(std::string_view why) {

@@ -328,6 +328,23 @@ class ProcessTest(unittest.TestCase):
         self.assertIn("pinned: the model has no part 'layer.99.attn'", d.said())
         self.assertNotIn("'head'", d.said())
 
+    def test_what_the_configuration_wants_and_does_not_get_is_told(self):
+        (self.folder / "file").write_text("")
+        d = Daemon(self.folder, self.model)
+        d.stop()
+        text = (self.folder / "terraned.yaml").read_text()
+        text = text.replace("context: 256", "context: 999999").replace(f"cache: {self.folder}/cache", f"cache: {self.folder}/file/cache")
+        (self.folder / "other.yaml").write_text(text)
+        said = subprocess.Popen([TERRANED, "--config", str(self.folder / "other.yaml")], stderr=subprocess.PIPE, text=True)
+        self.addCleanup(said.stderr.close)
+        self.addCleanup(said.wait)
+        self.addCleanup(said.kill)
+        lines = ""
+        while "ready:" not in lines:
+            lines += said.stderr.readline() or self.fail("terraned ended: " + lines)
+        self.assertIn("context: 999999 tokens are more than the model was trained for", lines)
+        self.assertIn("file/cache cannot be written", lines)
+
     def test_the_list_of_devices_says_what_each_is(self):
         listed = subprocess.run([TERRANED, "--list-devices"], capture_output=True, text=True)
         self.assertRegex(listed.stdout, r"(?m)^cpu +\S.*thread")
