@@ -45,7 +45,7 @@ struct device_info {
 };
 
 // Bytes on a device, given back when destroyed. `host()` is where this process may read and write
-// them directly, or null. Aligned to 256 bytes at least.
+// them directly, as fast as its own memory, or null. Aligned to 256 bytes at least.
 class device_memory {
  public:
   virtual ~device_memory() = default;

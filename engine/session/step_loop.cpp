@@ -165,9 +165,7 @@ std::span<const float> step_loop::logits_of(std::uint32_t row) {
   device_room& room = plan_->logits_room();
   const std::size_t at =
       room.space->at().logits.offset + std::size_t{row} * room.space->logits_stride() * 4;
-  // Memory of a card may be mapped here too, but reading it word by word takes hundreds of
-  // milliseconds.
-  if (const std::byte* host = room.space->memory().host(); host && room.on->info().host_memory)
+  if (const std::byte* host = room.space->memory().host())
     return {reinterpret_cast<const float*>(host + at), logits_.size()};
   result<void> ok =
       room.on->read(room.space->memory(), at, std::as_writable_bytes(std::span(logits_)));

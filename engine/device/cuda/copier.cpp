@@ -31,8 +31,9 @@ std::unique_lock<std::mutex> copier::take(lane*& free) {
   return std::unique_lock(free->access);
 }
 
-// A lane is made by its first copy.
+// A lane is made by its first copy. The calling thread may have been at work on another card.
 result<void> copier::prepare(lane& l) {
+  if (result<void> ready = card_.enter(); !ready) return ready;
   if (l.halves.back().staging != nullptr) return {};
   if (l.stream == nullptr) {
     result<CUstream> stream = card_.make_stream(false);

@@ -59,7 +59,6 @@ result<void> peer_copier::probe(const card_parts& from) {
   const std::vector<std::byte> sent = noise(probe_bytes, 1);
   std::vector<std::byte> arrived = noise(probe_bytes, 2);
   result<void> ok = from.host_copies.write((*source)->address(), sent);
-  if (ok) ok = here_.card.enter();
   if (ok) ok = here_.host_copies.write((*target)->address(), arrived);
   const copy_range whole{source->get(), 0, target->get(), 0, probe_bytes};
   if (ok) ok = copy(from, {&whole, 1});

@@ -136,16 +136,22 @@ result<std::unique_ptr<device_memory>> arena_pool::own_arena(std::uint64_t bytes
   if (!made) return tl::unexpected(made.error());
   arena& memory = **made;
   arenas_.emplace(memory.address(), shared_arena{std::move(*made), gaps::none(whole)});
-  return std::make_unique<piece>(*this, memory.address(), whole, memory.host());
+  return std::make_unique<piece>(*this, memory.address(), whole, readable(memory.host()));
 }
 
 // Null if no gap is large enough.
 std::unique_ptr<device_memory> arena_pool::cut(shared_arena& a, std::uint64_t bytes) {
   std::optional<std::uint64_t> offset = a.free.take(bytes);
   if (!offset) return nullptr;
-  std::byte* host = a.memory->host();
+  std::byte* host = readable(a.memory->host());
   return std::make_unique<piece>(*this, a.memory->address() + *offset, bytes,
                                  host == nullptr ? nullptr : host + *offset);
+}
+
+// Memory of a card may be mapped through its bus, where writing is quick, but reading takes a
+// microsecond a word: nobody else is to know of it.
+std::byte* arena_pool::readable(std::byte* mapped) const {
+  return device_.physical().quick_to_read ? mapped : nullptr;
 }
 
 void arena_pool::give_back(std::uint64_t address, std::uint64_t bytes) {
@@ -159,7 +165,8 @@ arena_pool::place arena_pool::find(std::uint64_t address) const {
   std::lock_guard lock(access_);
   auto at = std::prev(arenas_.upper_bound(address));
   const arena& a = *at->second.memory;
-  return {a.buffer(), a.offset() + address - at->first};
+  const std::uint64_t within = address - at->first;
+  return {a.buffer(), a.offset() + within, a.host() == nullptr ? nullptr : a.host() + within};
 }
 
 std::size_t arena_pool::arenas() const {

@@ -51,6 +51,7 @@ class arena_pool {
   struct place {
     VkBuffer buffer = VK_NULL_HANDLE;
     std::uint64_t offset = 0;
+    std::byte* mapped = nullptr;  // to write to; null where it is not mapped
   };
   place find(std::uint64_t address) const;  // of an address that allocate() gave
 
@@ -67,6 +68,7 @@ class arena_pool {
   result<std::unique_ptr<device_memory>> own_arena(std::uint64_t bytes);
   std::unique_ptr<device_memory> cut(shared_arena& a, std::uint64_t bytes);
   void give_back(std::uint64_t address, std::uint64_t bytes);
+  std::byte* readable(std::byte* mapped) const;
 
   logical_device& device_;
   mutable std::mutex access_;

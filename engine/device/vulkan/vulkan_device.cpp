@@ -206,16 +206,16 @@ result<void> gpu::check_range(const device_memory& m, std::size_t offset, std::s
 
 result<void> gpu::write(device_memory& to, std::size_t offset, std::span<const std::byte> from) {
   if (auto ok = check_range(to, offset, from.size()); !ok || from.empty()) return ok;
-  if (to.host() == nullptr) return copier_.write(to.address() + offset, from);
-  std::memcpy(to.host() + offset, from.data(), from.size());
+  std::byte* mapped = pool_.find(to.address()).mapped;
+  if (mapped == nullptr) return copier_.write(to.address() + offset, from);
+  std::memcpy(mapped + offset, from.data(), from.size());
   return {};
 }
 
 // Mapped memory that is not cached is slow to read a word at a time; the device copies it quicker.
 result<void> gpu::read(const device_memory& from, std::size_t offset, std::span<std::byte> to) {
   if (auto ok = check_range(from, offset, to.size()); !ok || to.empty()) return ok;
-  if (from.host() == nullptr || !device_->physical().quick_to_read)
-    return copier_.read(from.address() + offset, to);
+  if (from.host() == nullptr) return copier_.read(from.address() + offset, to);
   std::memcpy(to.data(), from.host() + offset, to.size());
   return {};
 }
