@@ -50,7 +50,8 @@ const weight_format& bf16_format() {
       .planes = {{.source_offset = 0, .bytes = 64, .unit_bytes = 16}},
       .segment = segment,
       .value = value,
-      .store_rule = store_rule};
+      .store_rule = store_rule,
+      .numbers = {.kind = number_kind::bf16, .source_offset = 0, .count = 32}};
   return format;
 }
 

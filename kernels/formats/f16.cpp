@@ -49,7 +49,8 @@ const weight_format& f16_format() {
       .planes = {{.source_offset = 0, .bytes = 64, .unit_bytes = 16}},
       .segment = segment,
       .value = value,
-      .store_rule = store_rule};
+      .store_rule = store_rule,
+      .numbers = {.kind = number_kind::f16, .source_offset = 0, .count = 32}};
   return format;
 }
 

@@ -47,7 +47,8 @@ const weight_format& f32_format() {
       .planes = {{.source_offset = 0, .bytes = 128, .unit_bytes = 16}},
       .segment = segment,
       .value = value,
-      .store_rule = store_rule};
+      .store_rule = store_rule,
+      .numbers = {.kind = number_kind::f32, .source_offset = 0, .count = 32}};
   return format;
 }
 

@@ -17,9 +17,14 @@ namespace terrane::kernels {
   X(q5_0)                         \
   X(q5_1)                         \
   X(q8_0)                         \
+  X(q2_k)                         \
+  X(q3_k)                         \
   X(q4_k)                         \
   X(q5_k)                         \
-  X(q6_k)
+  X(q6_k)                         \
+  X(iq4_nl)                       \
+  X(iq4_xs)                       \
+  X(mxfp4)
 
 #define DECLARE_FORMAT(name) const weight_format& name##_format();
 TERRANE_WEIGHT_FORMATS(DECLARE_FORMAT)

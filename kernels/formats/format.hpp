@@ -28,12 +28,21 @@ namespace terrane::kernels {
 // (measured: kernels/README.md).
 enum class activation_kind : std::uint8_t { q8_by_32, q8_by_256, f16, f32 };
 
-// Bytes [source_offset, source_offset + bytes) of a stored block, as units of unit_bytes (16, 4 or
-// 2).
+// Bytes [source_offset, source_offset + bytes) of a stored block, as units of unit_bytes (16, 4, 2
+// or 1).
 struct packed_plane {
   std::uint32_t source_offset = 0;
   std::uint32_t bytes = 0;
   std::uint32_t unit_bytes = 16;
+};
+
+// Numbers of a stored block that may fail to be finite: the scales of a quantised one, the weights
+// of a float one. E8M0 is a power of two in a byte.
+enum class number_kind : std::uint8_t { f32, f16, bf16, e8m0 };
+struct stored_numbers {
+  number_kind kind = number_kind::f16;
+  std::uint32_t source_offset = 0;
+  std::uint32_t count = 0;  // one after another
 };
 
 struct segment_context;  // kernels/formats/segment.hpp: what a dot product is given
@@ -54,9 +63,10 @@ struct weight_format {
   //   block: address of the packed block; row: i32 0..31; first: i32, the run's first element in
   //   the block
   std::function<val(builder& b, val block, val row, val first)> value;
-  // Float formats: the contract's store rule, applied to stored bytes when they are packed. Else
-  // null.
+  // The contract's store rule, applied to stored bytes when they are packed: to the numbers of
+  // float formats and the scales of MXFP4. Null where no stored number reaches below it.
   void (*store_rule)(std::span<std::byte> stored) = nullptr;
+  stored_numbers numbers = {};
 };
 
 // All formats, and one by GGUF type number (null if unknown).
@@ -64,7 +74,7 @@ std::span<const weight_format* const> weight_formats();
 const weight_format* find_weight_format(std::uint32_t ggml_type);
 std::string weight_format_names();  // "F32, F16, ..." for messages
 
-// Bytes of the packed form of an n by k matrix, and of one group of 32 rows (a multiple of 64).
+// Bytes of the packed form of an n by k matrix, and of one group of 32 rows (a multiple of 32).
 std::uint64_t packed_bytes(const weight_format& format, std::uint64_t n, std::uint64_t k);
 std::uint64_t packed_group_bytes(const weight_format& format, std::uint64_t k);
 

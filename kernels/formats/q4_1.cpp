@@ -41,7 +41,8 @@ const weight_format& q4_1_format() {
                  {.source_offset = 0, .bytes = 4, .unit_bytes = 4}},
       .segment = segment,
       .value = value,
-      .store_rule = nullptr};
+      .store_rule = nullptr,
+      .numbers = {.kind = number_kind::f16, .source_offset = 0, .count = 2}};
   return format;
 }
 

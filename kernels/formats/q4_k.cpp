@@ -38,7 +38,8 @@ const weight_format& q4_k_format() {
                  {.source_offset = 16, .bytes = 128, .unit_bytes = 16}},
       .segment = segment,
       .value = value,
-      .store_rule = nullptr};
+      .store_rule = nullptr,
+      .numbers = {.kind = number_kind::f16, .source_offset = 0, .count = 2}};
   return format;
 }
 

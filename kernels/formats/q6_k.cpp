@@ -92,7 +92,8 @@ const weight_format& q6_k_format() {
                  {.source_offset = 208, .bytes = 2, .unit_bytes = 2}},
       .segment = segment,
       .value = value,
-      .store_rule = nullptr};
+      .store_rule = nullptr,
+      .numbers = {.kind = number_kind::f16, .source_offset = 208, .count = 1}};
   return format;
 }
 

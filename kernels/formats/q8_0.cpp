@@ -44,7 +44,8 @@ const weight_format& q8_0_format() {
                  {.source_offset = 0, .bytes = 2, .unit_bytes = 2}},
       .segment = segment,
       .value = value,
-      .store_rule = nullptr};
+      .store_rule = nullptr,
+      .numbers = {.kind = number_kind::f16, .source_offset = 0, .count = 1}};
   return format;
 }
 

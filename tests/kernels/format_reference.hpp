@@ -37,6 +37,17 @@ inline block nibble_block(const std::byte* nibbles, const std::byte* high, int s
   return b;
 }
 
+// ggml's kvalues_iq4nl and kvalues_mxfp4 (twice the E2M1 numbers).
+inline constexpr int iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                       1,    13,   25,  38,  53,  69,  89,  113};
+inline constexpr int mxfp4_values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+inline block code_block(const std::byte* nibbles, const int (&values)[16]) {
+  block b = nibble_block(nibbles, nullptr, 0);
+  for (int& q : b.q) q = values[q];
+  return b;
+}
+
 inline void read_six_bit_scales(block& b, const std::byte* s) {
   for (int j = 0; j < 8; j++) {
     if (j < 4) {
@@ -88,6 +99,41 @@ inline block read_block(const std::string& format, const std::byte* p) {
       if (five && (byte_at(high + k % 32) >> part & 1) != 0) q += 16;
       b.q.push_back(q);
     }
+  } else if (format == "Q2_K") {
+    b.d = half_to_float(u16_at(p + 80));
+    b.dm = half_to_float(u16_at(p + 82));
+    for (int j = 0; j < 16; j++) {
+      b.sc.push_back(byte_at(p + j) & 15);
+      b.m.push_back(byte_at(p + j) >> 4);
+    }
+    for (int k = 0; k < 256; k++)
+      b.q.push_back(byte_at(p + 16 + 32 * (k / 128) + k % 32) >> (2 * (k % 128 / 32)) & 3);
+  } else if (format == "Q3_K") {
+    b.d = half_to_float(u16_at(p + 108));
+    for (int j = 0; j < 16; j++) {
+      int low = byte_at(p + 96 + j % 8) >> (j < 8 ? 0 : 4) & 15;
+      int upper = byte_at(p + 104 + j % 4) >> (2 * (j / 4)) & 3;
+      b.sc.push_back((low | upper << 4) - 32);
+    }
+    for (int k = 0; k < 256; k++) {
+      int low = byte_at(p + 32 + 32 * (k / 128) + k % 32) >> (2 * (k % 128 / 32)) & 3;
+      b.q.push_back((byte_at(p + k % 32) >> (k / 32) & 1) != 0 ? low : low - 4);
+    }
+  } else if (format == "IQ4_NL") {
+    b = code_block(p + 2, iq4_values);
+    b.d = half_to_float(u16_at(p));
+  } else if (format == "MXFP4") {
+    b = code_block(p + 1, mxfp4_values);
+    b.d = std::ldexp(1.0f, byte_at(p) - 128);
+    if (b.d < 0x1p-59f) b.d = 0;
+  } else if (format == "IQ4_XS") {
+    b.d = half_to_float(u16_at(p));
+    for (int j = 0; j < 8; j++) {
+      block part = code_block(p + 8 + 16 * j, iq4_values);
+      b.q.insert(b.q.end(), part.q.begin(), part.q.end());
+      int low = byte_at(p + 4 + j / 2) >> (4 * (j % 2)) & 15;
+      b.sc.push_back((low | static_cast<int>(u16_at(p + 2) >> (2 * j) & 3u) << 4) - 32);
+    }
   } else if (format == "Q6_K") {
     b.d = half_to_float(u16_at(p + 208));
     for (int j = 0; j < 16; j++) b.sc.push_back(static_cast<std::int8_t>(p[192 + j]));
@@ -106,10 +152,10 @@ inline float value(const block& b, int k) {
   auto at = static_cast<std::size_t>(k);
   if (!b.numbers.empty()) return b.numbers[at];
   auto q = static_cast<float>(b.q[at]);
-  if (b.m.size() == 8)
-    return (b.d * static_cast<float>(b.sc[at / 32])) * q - b.dm * static_cast<float>(b.m[at / 32]);
-  if (b.sc.size() == 16) return (b.d * static_cast<float>(b.sc[at / 16])) * q;
-  return b.d * q + b.dm;
+  if (b.sc.empty()) return b.d * q + b.dm;
+  std::size_t part = at / (256 / b.sc.size());
+  float scaled = (b.d * static_cast<float>(b.sc[part])) * q;
+  return b.m.empty() ? scaled : scaled - b.dm * static_cast<float>(b.m[part]);
 }
 
 // One segment: blocks of a row of weights from element `first`, `count` elements.
@@ -132,8 +178,9 @@ inline float segment_sum(const kernels::weight_format& format, const std::vector
     std::int32_t s = 0, m = 0;
     for (std::size_t k = 0; k < 256; k++) {
       int xk = x.q[first + k];
-      s += b.sc[b.sc.size() == 16 ? k / 16 : k / 32] * (b.q[k] * xk);
-      if (!b.m.empty()) m += b.m[k / 32] * xk;
+      std::size_t part = k / (256 / b.sc.size());
+      s += b.sc[part] * (b.q[k] * xk);
+      if (!b.m.empty()) m += b.m[part] * xk;
     }
     auto sf = static_cast<float>(s), mf = static_cast<float>(m);
     return sum + (b.m.empty() ? (b.d * dx) * sf : (b.d * sf - b.dm * mf) * dx);

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/formats/finite.hpp"
 #include "kernels/formats/format.hpp"
 #include "tests/kernels/format_reference.hpp"
 #include "tests/kernels/program_runner.hpp"
@@ -48,9 +49,16 @@ std::vector<std::byte> random_rows(const weight_format& f, std::size_t n, std::s
         else
           std::memcpy(p + 2 * i, reinterpret_cast<std::byte*>(&w) + 2, 2);
       }
+    else if (name == "MXFP4")
+      p[0] = static_cast<std::byte>(60 + random() % 80);  // from below the store rule's bound
     else if (name == "Q6_K")
       put_half(p + 208, random);
-    else {
+    else if (name == "Q3_K")
+      put_half(p + 108, random);
+    else if (name == "Q2_K") {
+      put_half(p + 80, random);
+      put_half(p + 82, random);
+    } else {
       put_half(p, random);
       if (name == "Q4_1" || name == "Q5_1" || name == "Q4_K" || name == "Q5_K")
         put_half(p + 2, random);
@@ -242,12 +250,55 @@ TEST(formats, more_segments_than_shared_memory_holds_are_folded_in_batches) {
 
 TEST(formats, a_row_may_be_one_short_segment) {
   for (test_target target : test_targets())
-    for (const char* name : {"F32", "F16", "Q4_1", "Q8_0"})
+    for (const char* name : {"F32", "F16", "Q4_1", "Q8_0", "IQ4_NL", "MXFP4"})
       for (const weight_format* f : weight_formats())
         if (std::string(name) == f->name) {
           check_linear(target, *f, 1, 32, 1, 2);
           check_linear(target, *f, 33, 96, 2, 1);
         }
+}
+
+// A block's scales, and the numbers of float formats, by their stored bytes.
+TEST(formats, numbers_that_are_not_finite_are_found) {
+  std::mt19937 random(3);
+  for (const weight_format* f : weight_formats()) {
+    SCOPED_TRACE(f->name);
+    std::size_t k = f->block_elements == 256 ? 512 : 96, blocks = k / f->block_elements;
+    std::vector<std::byte> stored = random_rows(*f, 5, k, random);
+    EXPECT_FALSE(find_not_finite(*f, k, stored).has_value());
+    // The last number of row 3, block 1: all bits of its exponent, and of its fraction where that
+    // is all there is.
+    std::size_t bytes = f->numbers.kind == number_kind::f32    ? 4
+                        : f->numbers.kind == number_kind::e8m0 ? 1
+                                                               : 2;
+    std::byte* at = stored.data() + (3 * blocks + 1) * f->block_bytes + f->numbers.source_offset +
+                    (f->numbers.count - 1) * bytes;
+    std::uint32_t infinite = f->numbers.kind == number_kind::f32    ? 0x7f800000u
+                             : f->numbers.kind == number_kind::f16  ? 0xfc00u
+                             : f->numbers.kind == number_kind::bf16 ? 0x7f80u
+                                                                    : 0xffu;
+    std::memcpy(at, &infinite, bytes);
+    std::optional<not_finite_number> found = find_not_finite(*f, k, stored);
+    ASSERT_TRUE(found.has_value());
+    EXPECT_EQ(found->row, 3u);
+    EXPECT_EQ(found->block, 1u);
+    EXPECT_EQ(found->index, f->numbers.count - 1);
+    bool has_infinity = f->numbers.kind != number_kind::e8m0;
+    EXPECT_EQ(found->value.starts_with("infinite"), has_infinity) << found->value;
+    *at |= std::byte{1};
+    EXPECT_TRUE(find_not_finite(*f, k, stored)->value.starts_with("not a number"));
+  }
+}
+
+TEST(formats, a_scale_of_mxfp4_obeys_the_store_rule) {
+  const weight_format& f = *find_weight_format(39);
+  std::vector<std::byte> stored(32 * f.block_bytes, std::byte{0x11});
+  const int exponents[] = {0, 1, 68, 69, 128, 254, 255}, fields[] = {0, 0, 0, 68, 127, 253, 255};
+  for (std::size_t r = 0; r < 7; r++)
+    stored[r * f.block_bytes] = static_cast<std::byte>(exponents[r]);
+  aligned_buffer<std::byte> weights = packed(f, 32, 32, stored);
+  for (std::size_t r = 0; r < 7; r++)
+    EXPECT_EQ(static_cast<int>(weights[warp_lanes * 16 + r]), fields[r]) << exponents[r];
 }
 
 TEST(formats, names_and_types_are_unique) {
