@@ -72,8 +72,7 @@ int main(int argc, char** argv) {
   s->add_option("--shape", shape,
                 "llama-3.2-1b, llama-3.2-3b, llama-3.1-8b, smollm2-135m, tiny, tiny-k")
       ->required();
-  s->add_option("--quant", quant, "F32, F16, Q4_0, Q4_1, Q8_0, Q4_K, Q5_K, Q6_K, Q4_K_M")
-      ->required();
+  s->add_option("--quant", quant, "a weight format (Q4_0, Q6_K, ...), or Q4_K_M")->required();
   s->add_option("--out", out, "the file to write")->required();
   s->add_option("--seed", seed)->capture_default_str();
   s->callback([&] { status = synth(shape, quant, out, seed); });

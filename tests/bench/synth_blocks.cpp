@@ -63,6 +63,13 @@ void put_half(std::uint8_t* to, double value) {
   std::memcpy(to, &bits, sizeof bits);
 }
 
+// To the upper half of an f32, round to nearest even; finite.
+void put_bfloat(std::uint8_t* to, double value) {
+  const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
+  const auto upper = static_cast<std::uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+  std::memcpy(to, &upper, sizeof upper);
+}
+
 // About normal: the sum of four uniform 16-bit numbers, centred, of deviation 1.
 double near_normal(std::uint64_t word) {
   const auto sum = static_cast<std::int64_t>((word & 0xFFFF) + ((word >> 16) & 0xFFFF) +
@@ -112,6 +119,56 @@ void fill_q8_0(word_source& in, double deviation, std::uint8_t* out) {
   for (std::uint8_t* q = out + 2; q < out + 34; ++q) {
     *q = *q == 0x80 ? 0x81 : *q;
   }
+}
+
+// The root of the mean square of the values that the codes of IQ4_NL and IQ4_XS stand for, and of
+// those of MXFP4.
+constexpr double iq4_rms = 67.44;
+constexpr double mxfp4_rms = 5.852;
+
+// f16 d; 32 x 4 bits. w = d * v[q]
+void fill_iq4_nl(word_source& in, double deviation, std::uint8_t* out) {
+  put_half(out, in.signed_scale(deviation / iq4_rms));
+  in.bytes(out + 2, 16);
+}
+
+// f16 d; 16 bits and 4 bytes of six-bit scales sc; 256 x 4 bits. w = d * (sc - 32) * v[q]
+void fill_iq4_xs(word_source& in, double deviation, std::uint8_t* out) {
+  put_half(out, in.scale(deviation / (iq4_rms * uniform_deviation(64))));
+  in.bytes(out + 2, 134);
+}
+
+// u8 e; 32 x 4 bits. w = 2^(e - 128) * v[q]. Scales are powers of two: two neighbours, as often as
+// makes the deviation right.
+void fill_mxfp4(word_source& in, double deviation, std::uint8_t* out) {
+  int exponent = 0;
+  const double fraction = 2.0 * std::frexp(deviation / mxfp4_rms, &exponent);  // 1..2
+  const double share_of_lower = (4.0 - fraction * fraction) / 3.0;
+  const bool lower = static_cast<double>(in.word() & 0xFFFF) < 65536.0 * share_of_lower;
+  out[0] = static_cast<std::uint8_t>(128 + exponent - (lower ? 1 : 0));
+  in.bytes(out + 1, 16);
+}
+
+// 16 bytes of four-bit scales sc and minima m; 256 x 2 bits; f16 d; f16 dmin.
+// w = d * sc * q - dmin * m: with m near sc and dmin = 1.5 d the mean is near 0.
+void fill_q2_k(word_source& in, double deviation, std::uint8_t* out) {
+  constexpr double four_bit_rms = 8.803;
+  const double d = in.scale(deviation / (uniform_deviation(4) * four_bit_rms));
+  in.bytes(out, 80);
+  put_half(out + 80, d);
+  put_half(out + 82, 1.5 * d);
+  for (std::uint8_t* scales = out; scales < out + 16; ++scales) {
+    const int sc = *scales & 15;
+    const int near = std::clamp(sc + (*scales >> 4 & 1) - (*scales >> 5 & 1), 0, 15);
+    *scales = static_cast<std::uint8_t>(sc | near << 4);
+  }
+}
+
+// 256 x the third bit; 256 x 2 bits; 12 bytes of six-bit scales sc; f16 d. w = d * (sc - 32) * (q -
+// 4)
+void fill_q3_k(word_source& in, double deviation, std::uint8_t* out) {
+  in.bytes(out, 108);
+  put_half(out + 108, in.scale(deviation / (uniform_deviation(8) * uniform_deviation(64))));
 }
 
 // The root of the mean square of integers uniform over 0..63, the K-quants' six-bit scales.
@@ -173,6 +230,16 @@ block_filler filler_of(ggml_type type) {
       return fill_q5_1;
     case ggml_type::q8_0:
       return fill_q8_0;
+    case ggml_type::iq4_nl:
+      return fill_iq4_nl;
+    case ggml_type::iq4_xs:
+      return fill_iq4_xs;
+    case ggml_type::mxfp4:
+      return fill_mxfp4;
+    case ggml_type::q2_k:
+      return fill_q2_k;
+    case ggml_type::q3_k:
+      return fill_q3_k;
     case ggml_type::q4_k:
       return fill_q4_k;
     case ggml_type::q5_k:
@@ -187,7 +254,8 @@ block_filler filler_of(ggml_type type) {
 }  // namespace
 
 bool can_synthesize(ggml_type type) {
-  return type == ggml_type::f32 || type == ggml_type::f16 || filler_of(type) != nullptr;
+  return type == ggml_type::f32 || type == ggml_type::f16 || type == ggml_type::bf16 ||
+         filler_of(type) != nullptr;
 }
 
 void fill_blocks(ggml_type type, const weight_distribution& weights, std::uint64_t key,
@@ -206,6 +274,8 @@ void fill_blocks(ggml_type type, const weight_distribution& weights, std::uint64
     const double value = weights.mean + weights.deviation * near_normal(random_word(key, block));
     if (type == ggml_type::f16) {
       put_half(to, value);
+    } else if (type == ggml_type::bf16) {
+      put_bfloat(to, value);
     } else {
       const auto single = static_cast<float>(value);
       std::memcpy(to, &single, sizeof single);

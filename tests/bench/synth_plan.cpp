@@ -102,13 +102,21 @@ struct quantisation {
 constexpr auto quantisations = std::to_array<quantisation>({
     {"F32", ggml_type::f32, false, 0},
     {"F16", ggml_type::f16, false, 1},
+    {"BF16", ggml_type::bf16, false, 32},
     {"Q4_0", ggml_type::q4_0, false, 2},
     {"Q4_1", ggml_type::q4_1, false, 3},
+    {"Q5_0", ggml_type::q5_0, false, 8},
+    {"Q5_1", ggml_type::q5_1, false, 9},
     {"Q8_0", ggml_type::q8_0, false, 7},
+    {"Q2_K", ggml_type::q2_k, false, 10},
+    {"Q3_K", ggml_type::q3_k, false, 11},
     {"Q4_K", ggml_type::q4_k, false, 14},
     {"Q4_K_M", ggml_type::q4_k, true, 15},
     {"Q5_K", ggml_type::q5_k, false, 16},
     {"Q6_K", ggml_type::q6_k, false, 18},
+    {"IQ4_NL", ggml_type::iq4_nl, false, 25},
+    {"IQ4_XS", ggml_type::iq4_xs, false, 30},
+    {"MXFP4", ggml_type::mxfp4, false, 38},
 });
 
 const quantisation* find_quant(std::string_view name) {
@@ -131,6 +139,11 @@ ggml_type fitting(ggml_type type, std::uint64_t columns) {
     return type;
   }
   switch (type) {
+    case ggml_type::q2_k:
+    case ggml_type::q3_k:
+      return ggml_type::q4_0;
+    case ggml_type::iq4_xs:
+      return ggml_type::iq4_nl;
     case ggml_type::q4_k:
       return ggml_type::q5_0;
     case ggml_type::q5_k:

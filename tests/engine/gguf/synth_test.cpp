@@ -2,6 +2,7 @@
 #include "tests/bench/synth.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -291,6 +292,50 @@ void decode_6(const std::uint8_t* b, std::vector<float>& out) {
   }
 }
 
+// ggml's kvalues_iq4nl and kvalues_mxfp4.
+constexpr std::array<float, 16> iq4_values = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                              1,    13,   25,  38,  53,  69,  89,  113};
+constexpr std::array<float, 16> mxfp4_values = {0, 1,  2,  3,  4,  6,  8,  12,
+                                                0, -1, -2, -3, -4, -6, -8, -12};
+
+void decode_codes(float scale, const std::uint8_t* codes, const std::array<float, 16>& values,
+                  std::vector<float>& out) {
+  for (int i = 0; i < 32; ++i) {
+    out.push_back(scale * values[i < 16 ? codes[i] & 15 : codes[i - 16] >> 4]);
+  }
+}
+
+void decode_iq4_xs(const std::uint8_t* b, std::vector<float>& out) {
+  for (int j = 0; j < 8; ++j) {
+    const int high = (b[2] | b[3] << 8) >> (2 * j) & 3;
+    const int sc = (b[4 + j / 2] >> (4 * (j % 2)) & 15) | high << 4;
+    decode_codes(half(b) * static_cast<float>(sc - 32), b + 8 + 16 * j, iq4_values, out);
+  }
+}
+
+// The pairs of bits of Q2_K and Q3_K.
+int pair_of(const std::uint8_t* pairs, int i) {
+  return pairs[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
+}
+
+void decode_2(const std::uint8_t* b, std::vector<float>& out) {
+  for (int i = 0; i < 256; ++i) {
+    const int scales = b[i / 16];
+    out.push_back(half(b + 80) * static_cast<float>((scales & 15) * pair_of(b + 16, i)) -
+                  half(b + 82) * static_cast<float>(scales >> 4));
+  }
+}
+
+void decode_3(const std::uint8_t* b, std::vector<float>& out) {
+  for (int i = 0; i < 256; ++i) {
+    const int j = i / 16;
+    const int low = b[96 + j % 8] >> (j / 8 * 4) & 15;
+    const int sc = (low | (b[104 + j % 4] >> (j / 4 * 2) & 3) << 4) - 32;
+    const int q = pair_of(b + 32, i) | (b[i % 32] >> (i / 32) & 1) << 2;
+    out.push_back(half(b + 108) * static_cast<float>(sc * (q - 4)));
+  }
+}
+
 std::vector<float> decoded(ggml_type type, std::span<const std::byte> bytes) {
   std::vector<float> out;
   const auto block_bytes = engine::gguf::describe(type).block_bytes;
@@ -304,6 +349,19 @@ std::vector<float> decoded(ggml_type type, std::span<const std::byte> bytes) {
       for (int i = 0; i < 32; ++i) {
         out.push_back(half(b) * static_cast<float>(static_cast<std::int8_t>(b[2 + i])));
       }
+    } else if (type == ggml_type::bf16) {
+      const std::uint32_t bits = b[0] << 16 | b[1] << 24;
+      std::memcpy(&out.emplace_back(), &bits, sizeof bits);
+    } else if (type == ggml_type::iq4_nl) {
+      decode_codes(half(b), b + 2, iq4_values, out);
+    } else if (type == ggml_type::mxfp4) {
+      decode_codes(std::ldexp(1.0F, b[0] - 128), b + 1, mxfp4_values, out);
+    } else if (type == ggml_type::iq4_xs) {
+      decode_iq4_xs(b, out);
+    } else if (type == ggml_type::q2_k) {
+      decode_2(b, out);
+    } else if (type == ggml_type::q3_k) {
+      decode_3(b, out);
     } else if (type == ggml_type::q6_k) {
       decode_6(b, out);
     } else if (type == ggml_type::q4_k || type == ggml_type::q5_k) {
@@ -337,14 +395,13 @@ TEST_P(synth_blocks, have_the_wanted_distribution) {
   EXPECT_NEAR(std::sqrt(squares / elements), deviation, 0.06 * deviation);
 }
 
-INSTANTIATE_TEST_SUITE_P(each, synth_blocks,
-                         ::testing::Values(ggml_type::f32, ggml_type::f16, ggml_type::q4_0,
-                                           ggml_type::q4_1, ggml_type::q5_0, ggml_type::q5_1,
-                                           ggml_type::q8_0, ggml_type::q4_k, ggml_type::q5_k,
-                                           ggml_type::q6_k),
-                         [](const auto& of) {
-                           return std::string(engine::gguf::to_string(of.param));
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    each, synth_blocks,
+    ::testing::Values(ggml_type::f32, ggml_type::f16, ggml_type::bf16, ggml_type::q4_0,
+                      ggml_type::q4_1, ggml_type::q5_0, ggml_type::q5_1, ggml_type::q8_0,
+                      ggml_type::iq4_nl, ggml_type::mxfp4, ggml_type::q2_k, ggml_type::q3_k,
+                      ggml_type::q4_k, ggml_type::q5_k, ggml_type::q6_k, ggml_type::iq4_xs),
+    [](const auto& of) { return std::string(engine::gguf::to_string(of.param)); });
 
 }  // namespace
 }  // namespace terrane::bench

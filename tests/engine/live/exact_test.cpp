@@ -35,17 +35,19 @@ TEST_P(every_format, replies_with_moves_equal_replies_without) {
   expect_equal(tiny_run(GetParam().shape, GetParam().quant));
 }
 
-INSTANTIATE_TEST_SUITE_P(, every_format,
-                         testing::Values(format{"tiny", "F32"}, format{"tiny", "F16"},
-                                         format{"tiny", "Q4_0"}, format{"tiny", "Q4_1"},
-                                         format{"tiny", "Q8_0"}, format{"tiny", "Q5_K"},
-                                         format{"tiny-k", "Q4_K"}, format{"tiny-k", "Q5_K"},
-                                         format{"tiny-k", "Q6_K"}, format{"tiny-k", "Q4_K_M"}),
-                         [](const auto& i) {
-                           std::string name = std::string(i.param.shape) + "_" + i.param.quant;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    , every_format,
+    testing::Values(format{"tiny", "F32"}, format{"tiny", "F16"}, format{"tiny", "BF16"},
+                    format{"tiny", "Q4_0"}, format{"tiny", "Q4_1"}, format{"tiny", "Q5_0"},
+                    format{"tiny", "Q5_1"}, format{"tiny", "Q8_0"}, format{"tiny", "IQ4_NL"},
+                    format{"tiny", "MXFP4"}, format{"tiny-k", "Q2_K"}, format{"tiny-k", "Q3_K"},
+                    format{"tiny-k", "Q4_K"}, format{"tiny-k", "Q5_K"}, format{"tiny-k", "Q6_K"},
+                    format{"tiny-k", "IQ4_XS"}, format{"tiny-k", "Q4_K_M"}),
+    [](const auto& i) {
+      std::string name = std::string(i.param.shape) + "_" + i.param.quant;
+      std::replace(name.begin(), name.end(), '-', '_');
+      return name;
+    });
 
 class prompt_chunks : public testing::TestWithParam<std::uint32_t> {};
 
