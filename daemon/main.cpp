@@ -91,6 +91,7 @@ result<std::unique_ptr<engine::inference_engine>> start_engine(
                                 std::to_string(options.context_tokens));
   options.sessions = c.sessions;
   options.rows = c.rows;
+  options.check_numbers = c.check_numbers;
   options.placement.assign((*model)->parts().size(), start_on);
   int told = -1;
   return engine::inference_engine::start(

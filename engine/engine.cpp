@@ -155,8 +155,10 @@ result<std::unique_ptr<inference_engine>> inference_engine::start(
   if (!words) return tl::unexpected<error>(words.error());
 
   auto rooms = std::make_unique<device_rooms>();
-  for (std::uint32_t d = 0; d < devices.size(); d++)
+  for (std::uint32_t d = 0; d < devices.size(); d++) {
     rooms->push_back(std::make_unique<device_room>(std::move(devices[d]), d, *of));
+    rooms->back()->weights.check_numbers(options.check_numbers);
+  }
   const workspace_shape shape{options.rows, options.sessions, options.context_tokens};
   std::vector<std::vector<resident_block_ptr>> blocks(of->parts().size());
   std::uint64_t total = 0, before = 0;

@@ -160,6 +160,7 @@ struct engine_options {
   std::uint32_t sessions = 4;            // at once
   std::uint32_t rows = 64;               // tokens of one step; a multiple of 8
   std::vector<std::uint32_t> placement;  // device by part; empty: all on device 0
+  bool check_numbers = true;             // refuse weights with scales that are not finite
 };
 
 class inference_engine {

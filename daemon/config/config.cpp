@@ -47,6 +47,7 @@ class config_reader {
     read_integer(r, "rows", 8, 4096, out_.rows);
     if (out_.rows % 8 != 0)
       r.fault(r.where(), "'rows' is " + std::to_string(out_.rows) + ", expected a multiple of 8");
+    read_truth(r, "check_numbers", out_.check_numbers);
     r.finish();
   }
 
@@ -101,13 +102,17 @@ class config_reader {
     read_real(r, "min_p", out_.sampling.min_p);
     read_real(r, "repetition_penalty", out_.sampling.repetition_penalty);
     read_integer(r, "repetition_window", 0, 1 << 24, out_.sampling.repetition_window);
-    if (auto v = r.text("hash_logits")) {
-      if (*v != "true" && *v != "false")
-        r.fault(r.where(), "'hash_logits' is '" + *v + "', expected true or false");
-      out_.hash_logits = *v == "true";
-    }
+    read_truth(r, "hash_logits", out_.hash_logits);
     if (auto ok = engine::validate(out_.sampling); !ok) r.fault(r.where(), ok.error().message);
     r.finish();
+  }
+
+  static void read_truth(map_reader& r, std::string_view key, bool& to) {
+    const auto v = r.text(key);
+    if (!v) return;
+    if (*v != "true" && *v != "false")
+      r.fault(r.where(), "'" + std::string(key) + "' is '" + *v + "', expected true or false");
+    to = *v == "true";
   }
 
   static void read_integer(map_reader& r, std::string_view key, std::int64_t least,

@@ -26,6 +26,7 @@ struct config {
   std::uint32_t context_tokens = 4096;  // of a session; cut to what the model was trained for
   std::uint32_t sessions = 4;           // at once
   std::uint32_t rows = 64;              // tokens of one step
+  bool check_numbers = true;            // refuse a file with scales that are not finite
   std::vector<device_config> devices;   // in the order of their numbers in the engine
   std::string start_on;             // device that holds all parts at the start; empty: the first
   std::vector<std::string> pinned;  // part names or patterns with * and ? that never move

@@ -2,11 +2,19 @@
 
 #include <algorithm>
 
+#include "kernels/formats/finite.hpp"
+
 namespace terrane::engine {
 
 namespace {
 constexpr std::size_t slice_bytes = 4U << 20;  // what is read, packed and sent at a time
+
+// Vectors (norms) are numbers in F32.
+const kernels::weight_format& f32_vector() {
+  return *kernels::find_weight_format(static_cast<std::uint32_t>(gguf::ggml_type::f32));
 }
+
+}  // namespace
 
 weight_store::weight_store(device& on, const model& of)
     : device_(on), model_(of), blocks_(of.blocks().size()) {}
@@ -43,6 +51,22 @@ result<resident_block_ptr> weight_store::bring(std::uint32_t block,
   return resident_block_ptr(made);
 }
 
+result<void> weight_store::read(const block_tensor& tensor, std::uint64_t row, std::uint64_t rows,
+                                std::span<std::byte> stored) const {
+  result<void> ok = model_.file().read_rows(*tensor.source, row, rows, stored);
+  if (!ok || !check_numbers_) return ok;
+  const bool is_matrix = tensor.format != nullptr;
+  const kernels::weight_format& format = is_matrix ? *tensor.format : f32_vector();
+  const auto found = kernels::find_not_finite(format, is_matrix ? tensor.k : tensor.n, stored);
+  if (!found) return ok;
+  return fail(error_code::not_finite,
+              "row " + std::to_string(row + found->row) + ", block " +
+                  std::to_string(found->block) + " of " + std::to_string(format.block_elements) +
+                  " weights: number " + std::to_string(found->index) + " is " + found->value +
+                  "; the file is damaged",
+              model_.file().paths()[tensor.source->split] + ", tensor " + tensor.source->name);
+}
+
 result<void> weight_store::load(const weight_block& block, device_memory& to,
                                 const copy_progress& progress) {
   std::uint64_t done = 0;
@@ -58,7 +82,7 @@ result<void> weight_store::load_tensor(const block_tensor& tensor, device_memory
   std::vector<std::byte> stored, packed;
   if (tensor.format == nullptr) {
     stored.resize(tensor.bytes);
-    result<void> ok = model_.file().read(*tensor.source, stored);
+    result<void> ok = read(tensor, 0, 1, stored);
     if (ok) ok = device_.write(to, tensor.offset, stored);
     done += tensor.bytes;
     return ok;
@@ -69,7 +93,7 @@ result<void> weight_store::load_tensor(const block_tensor& tensor, device_memory
     const std::uint64_t rows = std::min(groups_at_once * 32, tensor.n - row),
                         groups = (rows + 31) / 32;
     stored.resize(rows * tensor.source->row_bytes());
-    result<void> ok = model_.file().read_rows(*tensor.source, row, rows, stored);
+    result<void> ok = read(tensor, row, rows, stored);
     if (!ok) return ok;
     const std::uint64_t at = tensor.offset + row / 32 * group_bytes;
     if (to.host() != nullptr) {

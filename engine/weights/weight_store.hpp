@@ -33,20 +33,28 @@ class weight_store {
   std::uint64_t missing_bytes(const std::vector<std::uint32_t>& blocks) const;
 
   // The block, brought here if it is missing: from `source` (on the device `from`) if given, else
-  // from the file, packing it. Fails with no_room, io, device_fault or cancelled; nothing stays
-  // then.
+  // from the file, packing it. Fails with no_room, io, device_fault, cancelled or not_finite (with
+  // tensor, row and block); nothing stays then.
   result<resident_block_ptr> bring(std::uint32_t block, const resident_block_ptr& source,
                                    device* from, const copy_progress& progress);
+
+  // Whether weights that come from the file are searched for numbers that are not finite (they are,
+  // unless told otherwise). Before the first bring().
+  void check_numbers(bool wanted) { check_numbers_ = wanted; }
 
   device& on() const { return device_; }
 
  private:
   result<void> load(const weight_block& block, device_memory& to, const copy_progress& progress);
+  // Rows of a tensor, or its elements where it is a vector, checked if that is wanted.
+  result<void> read(const block_tensor& tensor, std::uint64_t row, std::uint64_t rows,
+                    std::span<std::byte> stored) const;
   result<void> load_tensor(const block_tensor& tensor, device_memory& to,
                            const copy_progress& progress, std::uint64_t& done);
 
   device& device_;
   const model& model_;
+  bool check_numbers_ = true;
   mutable std::mutex guard_;
   std::vector<std::weak_ptr<const resident_block>> blocks_;
 };

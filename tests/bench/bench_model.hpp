@@ -32,6 +32,7 @@ struct model_choice {
   std::uint32_t sessions = 2;
   unsigned threads = 0;
   std::string cache_folder;  // of compiled code and self-test results; empty: none is kept
+  bool check_numbers = true;
 };
 
 // How long open_model() took.

@@ -25,7 +25,7 @@ TEST(config, a_folder_or_an_endless_file_is_refused) {
 TEST(config, reads_every_key) {
   auto c = parse_config("terraned.yaml", R"(
 apiVersion: terrane/v1
-model: {file: /models/m.gguf, context: 1024, sessions: 2, rows: 32}
+model: {file: /models/m.gguf, context: 1024, sessions: 2, rows: 32, check_numbers: false}
 devices:
   - {name: cpu, threads: 3, budget: 8GiB, reserve: 1GiB}
   - {name: vulkan}
@@ -51,6 +51,7 @@ cache: /var/cache/terrane
   EXPECT_EQ(c->max_tokens, 99U);
   EXPECT_FLOAT_EQ(c->sampling.temperature, 0.5F);
   EXPECT_TRUE(c->hash_logits);
+  EXPECT_FALSE(c->check_numbers);
 }
 
 TEST(config, needs_only_a_model) {

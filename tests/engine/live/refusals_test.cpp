@@ -103,6 +103,44 @@ TEST(refusals, unknown_parts_devices_sessions_and_revisions) {
   EXPECT_EQ(e->cancel_move(5).error().code, error_code::not_found);
 }
 
+// An infinite or missing number in the file, and what the refusal says of it.
+void expect_refused(const std::string& quant, const std::string& tensor, std::size_t offset,
+                    const std::vector<unsigned char>& bytes, const std::string& says) {
+  bench::model_choice choice;
+  choice.path = with_bytes(tiny_model("tiny", quant), tensor, offset, bytes);
+  choice.devices = {"cpu"};
+  choice.context_tokens = 128;
+  auto e = bench::open_model(choice);
+  ASSERT_FALSE(e.has_value());
+  EXPECT_EQ(e.error().code, error_code::not_finite);
+  EXPECT_THAT(e.error().message, HasSubstr(says));
+  EXPECT_THAT(e.error().where, HasSubstr("tensor " + tensor));
+}
+
+TEST(refusals, scales_that_are_not_finite_with_tensor_block_and_value) {
+  // Rows of 18 blocks: row 40 begins at block 720.
+  const std::string down = "blk.1.ffn_down.weight", gate = "blk.0.ffn_gate.weight";
+  expect_refused("Q4_1", gate, (720 + 3) * 20 + 2, {0x00, 0xfc},
+                 "row 40, block 3 of 32 weights: number 1 is infinite (stored as 0xfc00)");
+  expect_refused("Q8_0", down, 0, {0x01, 0x7e}, "row 0, block 0 of 32 weights: number 0 is not a");
+  expect_refused("MXFP4", gate, (720 + 17) * 17, {0xff},
+                 "row 40, block 17 of 32 weights: number 0 is not a number (stored as 0xff)");
+  expect_refused("F32", "output_norm.weight", 4 * 33, {0x00, 0x00, 0x80, 0x7f},
+                 "row 0, block 1 of 32 weights: number 1 is infinite (stored as 0x7f800000)");
+}
+
+TEST(refusals, a_shape_that_the_architecture_does_not_expect_with_both_shapes) {
+  // The output projection of 576 by 576 becomes one of 576 by 544 in the file's header.
+  const std::string file = tiny_model("tiny", "Q4_1");
+  const std::string broken = with_shape(file, "blk.0.attn_output.weight", {576, 544});
+  auto m = engine::model::open(broken);
+  ASSERT_FALSE(m.has_value());
+  EXPECT_EQ(m.error().code, error_code::invalid_input);
+  EXPECT_THAT(m.error().message, HasSubstr("its shape is 576 x 544"));
+  EXPECT_THAT(m.error().message, HasSubstr("the architecture expects 576 x 576"));
+  EXPECT_THAT(m.error().where, HasSubstr("tensor blk.0.attn_output.weight"));
+}
+
 TEST(moves, can_be_given_up_while_they_wait) {
   auto e = tiny_engine();
   std::promise<engine::move_status> ended;

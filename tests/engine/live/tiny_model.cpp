@@ -1,5 +1,6 @@
 #include "tests/engine/live/tiny_model.hpp"
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -29,15 +30,15 @@ class model_folder {
   std::filesystem::path path_;
 };
 
-const std::filesystem::path& folder() {
+}  // namespace
+
+const std::filesystem::path& test_folder() {
   static const model_folder f;
   return f.path();
 }
 
-}  // namespace
-
 std::string tiny_model(const std::string& shape, const std::string& quant) {
-  const std::filesystem::path file = folder() / (shape + "-" + quant + ".gguf");
+  const std::filesystem::path file = test_folder() / (shape + "-" + quant + ".gguf");
   if (!std::filesystem::exists(file)) {
     result<void> ok = bench::synthesize(shape, quant, file, 7);
     EXPECT_TRUE(ok.has_value()) << to_string(ok.error());
@@ -55,6 +56,22 @@ std::string with_bytes(const std::string& file, const std::string& tensor, std::
   out.seekp(static_cast<std::streamoff>((*f->require(tensor))->offset + offset));
   out.write(reinterpret_cast<const char*>(bytes.data()),
             static_cast<std::streamsize>(bytes.size()));
+  return copy;
+}
+
+std::string with_shape(const std::string& file, const std::string& tensor,
+                       const std::array<std::uint64_t, 2>& shape) {
+  const std::string copy = file + ".reshaped";
+  std::ifstream in(file, std::ios::binary);
+  std::string bytes(std::istreambuf_iterator<char>(in), {});
+  // A tensor's entry: its name with its length, the number of dimensions (u32), the dimensions.
+  const std::uint64_t length = tensor.size();
+  const std::string entry =
+      std::string(reinterpret_cast<const char*>(&length), sizeof length) + tensor;
+  const std::size_t at = bytes.find(entry);
+  EXPECT_NE(at, std::string::npos);
+  std::memcpy(&bytes[at + entry.size() + 4], shape.data(), sizeof shape);
+  std::ofstream(copy, std::ios::binary) << bytes;
   return copy;
 }
 

@@ -1,6 +1,9 @@
 // Tiny models for tests: made once a process, in a folder that goes with it. Any thread.
 #pragma once
 
+#include <array>
+#include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -8,12 +11,19 @@
 
 namespace terrane::test {
 
+// Where models of this process lie.
+const std::filesystem::path& test_folder();
+
 // A synthetic model's file: shape "tiny" (K = 576) or "tiny-k" (K-quants).
 std::string tiny_model(const std::string& shape, const std::string& quant);
 
 // A copy of `file` with a byte changed at `offset` of the data of `tensor`.
 std::string with_bytes(const std::string& file, const std::string& tensor, std::size_t offset,
                        const std::vector<unsigned char>& bytes);
+
+// A copy of `file` whose header gives a matrix another shape (columns, rows), its data as it was.
+std::string with_shape(const std::string& file, const std::string& tensor,
+                       const std::array<std::uint64_t, 2>& shape);
 
 // The CPU and, where there is one, a Vulkan device; else a second CPU, so that moves are always
 // tested.
