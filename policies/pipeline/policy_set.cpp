@@ -101,7 +101,7 @@ bool is_error(const diagnostic& d) { return d.level == severity::error; }
 }  // namespace
 
 policy_set::load_result<policy_set_ptr> policy_set::from_sources(
-    std::vector<policy_source> sources) {
+    const std::vector<policy_source>& sources) {
   compiled all = compile_all(sources);
   if (std::ranges::any_of(all.faults, is_error)) return tl::unexpected(std::move(all.faults));
   std::shared_ptr<policy_set> set(new policy_set());
@@ -116,7 +116,7 @@ policy_set::load_result<policy_set_ptr> policy_set::load(const std::vector<fs::p
   std::vector<policy_source> sources;
   std::vector<diagnostic> faults;
   for (const fs::path& p : paths) read_path(p, sources, faults);
-  if (faults.empty()) return from_sources(std::move(sources));
+  if (faults.empty()) return from_sources(sources);
   compiled rest = compile_all(sources);
   std::ranges::move(rest.faults, std::back_inserter(faults));
   return tl::unexpected(std::move(faults));

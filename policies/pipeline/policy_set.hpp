@@ -38,7 +38,7 @@ class policy_set {
   // deeper).
   static load_result<policy_set_ptr> load(const std::vector<std::filesystem::path>& paths);
   // The same from texts at hand; touches no file.
-  static load_result<policy_set_ptr> from_sources(std::vector<policy_source> sources);
+  static load_result<policy_set_ptr> from_sources(const std::vector<policy_source>& sources);
   // A set without policies.
   static policy_set_ptr empty();
 

@@ -110,7 +110,7 @@ void scenario::load_policies(map_reader& top) {
   for (const std::string& name : texts(top.optional_key("files"))) {
     sources.push_back({name, read_text(root_ / name)});
   }
-  auto set = policy_set::from_sources(std::move(sources));
+  auto set = policy_set::from_sources(sources);
   if (set) {
     policies_ = *set;
     return;
