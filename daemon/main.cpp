@@ -85,10 +85,11 @@ result<std::unique_ptr<engine::inference_engine>> start_engine(
                 "start_on names '" + c.start_on + "', which is not one of the devices");
   engine::engine_options options;
   options.context_tokens = std::min(c.context_tokens, (*model)->config().context_tokens);
-  if (options.context_tokens < c.context_tokens)
+  if (options.context_tokens < c.context_tokens) {
     log(log_level::warning, "context: " + std::to_string(c.context_tokens) +
                                 " tokens are more than the model was trained for; it has " +
                                 std::to_string(options.context_tokens));
+  }
   options.sessions = c.sessions;
   options.rows = c.rows;
   options.check_numbers = c.check_numbers;

@@ -160,7 +160,7 @@ class partial_builder {
         v.push_back(b_.unary(opcode::h2f,
                              b_.load_lanes(memory_type::u16, b_.offset(row, 2 * warp_lanes * d))));
     }
-    for (std::uint32_t h = 0; h < pass_; h++)
+    for (std::uint32_t h = 0; h < pass_; h++) {
       for (int k = 0; k < count; k++) {
         val at = b_.u32(weights_ + h * page_positions) + (key + b_.i32(k));
         val p = b_.shared_load(scalar_type::f32, at);
@@ -170,6 +170,7 @@ class partial_builder {
           o = b_.fma_exact(p, v[static_cast<std::uint32_t>(k) * vectors_ + d], o);
         }
       }
+    }
     return next;
   }
 
