@@ -39,7 +39,8 @@ result<llvm::SmallVector<char, 0>> generate(const program& p, const std::string&
   module.setDataLayout((*machine)->createDataLayout());
   llvm::Function* f = cpu_lowering(p, module, features).run(symbol);
   set_target_attributes(*f, target, features);
-  return write_code(module, **machine, passes, as);
+  if (result<void> ok = optimise(module, **machine, passes); !ok) return tl::unexpected(ok.error());
+  return write_code(module, **machine, as);
 }
 
 }  // namespace

@@ -7,9 +7,13 @@
 
 namespace terrane::kernels {
 
-namespace {
-
-void optimise(llvm::Module& module, llvm::TargetMachine& machine, const char* passes) {
+result<void> optimise(llvm::Module& module, llvm::TargetMachine& machine, const char* passes) {
+  std::string fault;
+  llvm::raw_string_ostream fault_stream(fault);
+  if (llvm::verifyModule(module, &fault_stream)) {
+    return fail(error_code::unsupported, "kernel program '" + module.getName().str() +
+                                             "' became invalid LLVM code: " + fault);
+  }
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager calls;
@@ -23,19 +27,11 @@ void optimise(llvm::Module& module, llvm::TargetMachine& machine, const char* pa
   llvm::ModulePassManager pipeline;
   llvm::cantFail(builder.parsePassPipeline(pipeline, passes));
   pipeline.run(module, modules);
+  return {};
 }
 
-}  // namespace
-
 result<llvm::SmallVector<char, 0>> write_code(llvm::Module& module, llvm::TargetMachine& machine,
-                                              const char* passes, llvm::CodeGenFileType as) {
-  std::string fault;
-  llvm::raw_string_ostream fault_stream(fault);
-  if (llvm::verifyModule(module, &fault_stream)) {
-    return fail(error_code::unsupported, "kernel program '" + module.getName().str() +
-                                             "' became invalid LLVM code: " + fault);
-  }
-  optimise(module, machine, passes);
+                                              llvm::CodeGenFileType as) {
   llvm::SmallVector<char, 0> out;
   llvm::raw_svector_ostream stream(out);
   llvm::legacy::PassManager codegen;

@@ -10,9 +10,11 @@
 
 namespace terrane::kernels {
 
-// Checks a module that has the machine's triple and layout, optimises it and writes it. The
-// module's name is the program's, for messages.
+// Checks a module that has the machine's triple and layout, and optimises it. The module's name is
+// the program's, for messages.
+result<void> optimise(llvm::Module& module, llvm::TargetMachine& machine, const char* passes);
+
 result<llvm::SmallVector<char, 0>> write_code(llvm::Module& module, llvm::TargetMachine& machine,
-                                              const char* passes, llvm::CodeGenFileType as);
+                                              llvm::CodeGenFileType as);
 
 }  // namespace terrane::kernels

@@ -5,6 +5,7 @@
 
 #include "kernels/llvm/pipeline.hpp"
 #include "kernels/llvm/target.hpp"
+#include "kernels/ptx/early_loads.hpp"
 #include "kernels/ptx/lowering.hpp"
 
 namespace terrane::kernels {
@@ -33,8 +34,10 @@ result<std::string> emit_ptx(const program& p, const ptx_options& options) {
   llvm::Module module(p.name, context);
   module.setTargetTriple((*machine)->getTargetTriple().str());
   module.setDataLayout((*machine)->createDataLayout());
-  ptx::lowering(p, module, options).run(ptx_entry);
-  auto text = write_code(module, **machine, passes, llvm::CodeGenFileType::AssemblyFile);
+  llvm::Function* function = ptx::lowering(p, module, options).run(ptx_entry);
+  if (result<void> ok = optimise(module, **machine, passes); !ok) return tl::unexpected(ok.error());
+  ptx::load_early(*function, !has_barrier(p.body));
+  auto text = write_code(module, **machine, llvm::CodeGenFileType::AssemblyFile);
   if (!text) return tl::unexpected(text.error());
   return std::string(text->begin(), text->end());
 }

@@ -3,6 +3,8 @@
 #include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/IntrinsicsNVPTX.h>
 
+#include "kernels/ptx/early_loads.hpp"
+
 namespace terrane::kernels::ptx {
 
 using llvm::BasicBlock;
@@ -69,7 +71,7 @@ void lowering::declare_function(const std::string& entry) {
                                        llvm::GlobalValue::NotThreadLocal, shared_space);
     shared_->setAlignment(llvm::Align(16));
   }
-  b_.SetInsertPoint(block("entry"));
+  b_.SetInsertPoint(block());
 }
 
 void lowering::find_thread() {
@@ -81,8 +83,9 @@ void lowering::find_thread() {
   if (fragments_) find_fragment_rows();
 }
 
-BasicBlock* lowering::block(const char* name) {
-  return BasicBlock::Create(module_.getContext(), name, function_);
+// Inside a tile_map columns may go different ways, and what one lane does alone it does alone.
+BasicBlock* lowering::block(bool warp_together) {
+  return BasicBlock::Create(module_.getContext(), warp_together ? warp_block : "lane", function_);
 }
 
 llvm::Type* lowering::type_of(scalar_type s) {
@@ -111,7 +114,7 @@ void lowering::lower_region(const region& r) {
 void lowering::lower_loop(const instruction& in) {
   const region& r = in.regions[0];
   Value *begin = get(in.operands[0]), *end = get(in.operands[1]);
-  BasicBlock *before = b_.GetInsertBlock(), *inside = block("loop"), *after = block("after");
+  BasicBlock *before = b_.GetInsertBlock(), *inside = block(), *after = block();
   b_.CreateCondBr(b_.CreateICmpSLT(begin, end), inside, after);
   b_.SetInsertPoint(inside);
   llvm::PHINode* i = b_.CreatePHI(b_.getInt32Ty(), 2);
@@ -178,7 +181,7 @@ void lowering::mark_unrolled(llvm::Instruction* latch, const instruction& in) {
 }
 
 void lowering::lower_branch(const instruction& in) {
-  BasicBlock *sides[2] = {block("then"), block("else")}, *after = block("after");
+  BasicBlock *sides[2] = {block(), block()}, *after = block();
   b_.CreateCondBr(get(in.operands[0]), sides[0], sides[1]);
   std::vector<columns> yields[2];
   for (unsigned s = 0; s < 2; s++) {
@@ -201,7 +204,7 @@ void lowering::lower_branch(const instruction& in) {
 }
 
 void lowering::if_then(Value* condition, llvm::function_ref<void()> body) {
-  BasicBlock *inside = block("then"), *after = block("after");
+  BasicBlock *inside = block(false), *after = block();
   b_.CreateCondBr(condition, inside, after);
   b_.SetInsertPoint(inside);
   body();

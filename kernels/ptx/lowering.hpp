@@ -53,7 +53,8 @@ class lowering {
   // lowering.cpp
   void declare_function(const std::string& entry);
   void find_thread();
-  llvm::BasicBlock* block(const char* name);
+  llvm::BasicBlock* block(bool warp_together);
+  llvm::BasicBlock* block() { return block(element_ == nullptr); }
   void lower_region(const region& r);
   void lower(const instruction& in);
   void lower_loop(const instruction& in);

@@ -168,6 +168,16 @@ TEST(ptx, wide_loads_and_byte_products_are_single_instructions) {
   EXPECT_EQ(text.find(".local"), std::string::npos) << "an array in local memory";
 }
 
+// A header and four times two units of 16 bytes.
+TEST(ptx, the_weights_of_a_segment_are_under_way_before_the_first_product) {
+  std::string text = ptx_of(linear(q4_k_matrix(1)), 90);
+  std::string before = text.substr(0, text.find("dp4a"));
+  std::size_t meeting = before.find("bar.warp.sync"), loads = 0;
+  ASSERT_NE(meeting, std::string::npos);
+  for (std::size_t at = 0; (at = before.find("ld.global.v4", at)) < meeting; at++) loads++;
+  EXPECT_EQ(loads, 9u);
+}
+
 TEST(ptx, eight_columns_go_through_the_tensor_cores_where_there_are_some) {
   program p = linear(q4_k_matrix(8));
   constexpr const char* product = "mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32";
