@@ -56,13 +56,22 @@ bool holds_back(const Instruction& in, bool lone_barriers) {
   return !call->onlyAccessesInaccessibleMemory();
 }
 
+// A load of the kernel's own arguments, which nobody writes.
+bool loads_argument(const Instruction& in) {
+  auto* load = llvm::dyn_cast<llvm::LoadInst>(&in);
+  return load != nullptr &&
+         llvm::isa<llvm::Argument>(load->getPointerOperand()->stripInBoundsConstantOffsets());
+}
+
 // Moves an instruction of this block, and what it needs, before `place`, unless it needs something
 // that cannot be moved.
 bool move_before(Instruction& in, Instruction& place) {
+  constexpr std::size_t most_needed = 200;  // an address is a few instructions
   std::vector<Instruction*> needed = {&in};
   for (std::size_t k = 0; k < needed.size(); k++) {
-    if (k > 0 && (needed[k]->mayReadOrWriteMemory() || needed[k]->mayHaveSideEffects()))
-      return false;
+    const bool fixed = needed[k]->mayReadOrWriteMemory() || needed[k]->mayHaveSideEffects();
+    if (k > 0 && fixed && !loads_argument(*needed[k])) return false;
+    if (needed.size() > most_needed) return false;
     for (Value* operand : needed[k]->operands()) {
       auto* maker = llvm::dyn_cast<Instruction>(operand);
       if (maker == nullptr || maker->getParent() != in.getParent() ||
@@ -88,11 +97,13 @@ void load_early(llvm::BasicBlock& block, bool lone_barriers) {
   // What ptxas does not move loads across.
   Instruction* meeting = b.CreateIntrinsic(intrinsic::nvvm_bar_warp_sync, {}, {b.getInt32(~0u)});
   unsigned registers = 0;
+  bool any = false;
   for (Instruction* load : loads) {
-    registers += (load->getType()->getPrimitiveSizeInBits() + 31) / 32;
+    registers += static_cast<unsigned>((load->getType()->getPrimitiveSizeInBits() + 31) / 32);
     if (registers > most_registers) break;
-    move_before(*load, *meeting);
+    any = move_before(*load, *meeting) || any;
   }
+  if (!any) meeting->eraseFromParent();
 }
 
 }  // namespace

@@ -175,7 +175,7 @@ TEST(ptx, the_weights_of_a_segment_are_under_way_before_the_first_product) {
   std::size_t meeting = before.find("bar.warp.sync"), loads = 0;
   ASSERT_NE(meeting, std::string::npos);
   for (std::size_t at = 0; (at = before.find("ld.global.v4", at)) < meeting; at++) loads++;
-  EXPECT_EQ(loads, 9u);
+  EXPECT_GE(loads, 9u);
 }
 
 TEST(ptx, eight_columns_go_through_the_tensor_cores_where_there_are_some) {
