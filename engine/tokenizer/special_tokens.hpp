@@ -29,7 +29,7 @@ class special_tokens {
   std::vector<match> find(std::string_view text) const;
 
  private:
-  void collect(std::string_view text, std::size_t begin, std::vector<match>& found) const;
+  match longest(std::string_view text, std::size_t begin, std::size_t limit) const;
 
   std::vector<std::pair<std::string, token_id>> tokens_;  // sorted by text
 };

@@ -114,6 +114,20 @@ TEST(tokenizer, longer_special_tokens_win_where_they_overlap) {
   EXPECT_THAT(special(t, "<a> <a>"), ElementsAre(267, ' ', 267));
 }
 
+TEST(tokenizer, a_shorter_special_token_takes_the_place_that_a_longer_one_leaves) {
+  const tokenizer t = small([](vocabulary& v) {
+    for (const char* text : {"xx", "xxx", "xxxxx", "xyz!"}) {
+      v.tokens.emplace_back(text);
+      v.types.push_back(static_cast<int>(token_type::user_defined));
+    }
+  });
+  EXPECT_THAT(plain(t, "xxxxxxxx"), ElementsAre(269, 268));  // 5 and 3
+  EXPECT_THAT(plain(t, "xxxxxxx"), ElementsAre(269, 267));   // 5 and 2
+  EXPECT_THAT(plain(t, "xxxxyz!"), ElementsAre(268, 270));   // the last x belongs to "xyz!"
+  EXPECT_THAT(plain(t, "xxxyz!"), ElementsAre(267, 270));
+  EXPECT_EQ(plain(t, std::string(1'000'000, 'x')).size(), 200'000u);
+}
+
 TEST(tokenizer, takes_any_bytes) {
   const tokenizer t = small();
   const ids replaced = {0xEF, 0xBF, 0xBD};
