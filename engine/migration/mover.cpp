@@ -197,8 +197,9 @@ result<void> mover::check_room(move_job& job) {
     for (std::uint32_t layer = 0; layer < pages.size(); layer++) {
       if (pages[layer] == 0) continue;
       kv += room->pages.bytes_to_take(layer, pages[layer]);
-      total += pages[layer] * room->pages.page_bytes();
     }
+    for (const page_move& p : job.pages)
+      if (p.target == room->index && !p.copied) total += room->pages.page_bytes();
     total += weights;
     if (blocks.empty() && kv == 0) continue;
     if (room->space == nullptr) scratch = workspace::bytes(*room->on, model_, shape_);

@@ -85,4 +85,15 @@ result<std::vector<weight_block>> block_builder::finish() {
   return std::move(blocks_);
 }
 
+model_part head_part(block_builder& b, const model_config& c, std::uint32_t embedding) {
+  const std::uint32_t norm = b.begin("output_norm");
+  b.vector("output_norm.weight", c.hidden);
+  std::uint32_t output = embedding;
+  if (b.has("output.weight")) {
+    output = b.begin("output");
+    b.matrix("output.weight", c.vocabulary, c.hidden);
+  }
+  return {"head", part_kind::head, 0, {norm, output}};
+}
+
 }  // namespace terrane::engine

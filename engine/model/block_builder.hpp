@@ -24,6 +24,8 @@ class block_builder {
   // A tensor of the file that is read some other way.
   void take(const std::string& tensor) { taken_.insert(tensor); }
 
+  bool has(const std::string& tensor) const { return file_.find(tensor) != nullptr; }
+
   // The blocks; or the first fault; or a tensor of the file that nothing asked for.
   result<std::vector<weight_block>> finish();
 
@@ -36,5 +38,9 @@ class block_builder {
   std::unordered_set<std::string> taken_;
   std::optional<error> fault_;
 };
+
+// The head with its blocks: the last norm, and the matrix output.weight; or, where the file has
+// none, the embedding's (tied).
+model_part head_part(block_builder& b, const model_config& c, std::uint32_t embedding);
 
 }  // namespace terrane::engine

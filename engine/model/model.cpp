@@ -1,27 +1,13 @@
 #include "engine/model/model.hpp"
 
 #include <algorithm>
-#include <array>
 #include <map>
+
+#include "engine/model/architecture.hpp"
 
 namespace terrane::engine {
 
 namespace {
-
-struct architecture {
-  std::string_view name;  // general.architecture
-  result<architecture_layout> (*read)(const gguf::file& file);
-};
-
-// Every architecture that runs.
-constexpr std::array architectures = {architecture{"llama", read_llama}};
-
-std::string architecture_names() {
-  std::string names;
-  for (const architecture& a : architectures)
-    names += (names.empty() ? "" : ", ") + std::string(a.name);
-  return names;
-}
 
 std::string main_format(const std::vector<weight_block>& blocks) {
   std::map<std::string, std::uint64_t> bytes;
@@ -40,22 +26,25 @@ result<std::unique_ptr<const model>> model::open(const std::filesystem::path& pa
   if (!opened) return tl::unexpected<error>(opened.error());
   result<std::string_view> name = opened->meta().text("general.architecture");
   if (!name) return tl::unexpected<error>(name.error());
-  const std::string wanted(*name);
-  for (const architecture& a : architectures) {
-    if (a.name != wanted) continue;
-    std::unique_ptr<model> m(new model(std::move(*opened)));
-    result<architecture_layout> layout = a.read(m->file_);
-    if (!layout) return tl::unexpected<error>(layout.error());
-    m->config_ = std::move(layout->config);
-    m->parts_ = std::move(layout->parts);
-    m->blocks_ = std::move(layout->blocks);
-    m->config_.quantization = main_format(m->blocks_);
-    return std::unique_ptr<const model>(std::move(m));
+  const architecture* kind = find_architecture(*name);
+  if (kind == nullptr) {
+    return fail(error_code::unsupported,
+                "architecture \"" + std::string(*name) + "\" is not supported; supported are " +
+                    architecture_names(),
+                path.string() + ", general.architecture");
   }
-  return fail(
-      error_code::unsupported,
-      "architecture \"" + wanted + "\" is not supported; supported are " + architecture_names(),
-      path.string() + ", general.architecture");
+  std::unique_ptr<model> m(new model(std::move(*opened), *kind));
+  result<architecture_layout> layout = kind->read(m->file_);
+  if (!layout) return tl::unexpected<error>(layout.error());
+  m->config_ = std::move(layout->config);
+  m->parts_ = std::move(layout->parts);
+  m->blocks_ = std::move(layout->blocks);
+  m->config_.quantization = main_format(m->blocks_);
+  return std::unique_ptr<const model>(std::move(m));
+}
+
+void model::record(part_recorder& r, const model_part& part, part_half half) const {
+  kind_.record(r, part, half);
 }
 
 std::optional<part_index> model::find_part(std::string_view name) const {

@@ -57,6 +57,12 @@ struct rope_settings {
   kernels::rope_pairs pairs = kernels::rope_pairs::adjacent;
 };
 
+// What may differ from layer to layer.
+struct layer_settings {
+  std::uint32_t window = 0;  // keys a query sees, itself included; 0: all
+  std::uint32_t rope = 0;    // index into model_config::ropes
+};
+
 struct model_config {
   std::string architecture;
   std::string name;          // as the file says, may be empty
@@ -67,9 +73,25 @@ struct model_config {
   std::uint32_t vocabulary = 0;
   std::uint32_t context_tokens = 0;  // what the model was trained for
   float norm_epsilon = 0;
-  kernels::attention_shape attention;
-  rope_settings rope;
+  float embedding_scale = 1;           // a row of the embedding is multiplied by it
+  kernels::attention_shape attention;  // of every layer, its window aside
+  std::vector<rope_settings> ropes;    // the kinds of rotary positions that layers have
+  std::vector<layer_settings> by_layer;
+
+  kernels::attention_shape attention_of(std::uint32_t layer) const {
+    kernels::attention_shape shape = attention;
+    shape.window = by_layer[layer].window;
+    return shape;
+  }
+  const rope_settings& rope_of(std::uint32_t layer) const { return ropes[by_layer[layer].rope]; }
 };
+
+struct architecture;
+class part_recorder;
+
+// Which phases of a part: an attention part is recorded in two halves, so that pages on other
+// devices can be attended between them. Other parts have only a first half.
+enum class part_half { first, second };
 
 class model {
  public:
@@ -85,23 +107,17 @@ class model {
   // The attention part of a layer.
   part_index attention_part(std::uint32_t layer) const { return 1 + 2 * layer; }
   std::uint64_t weight_bytes() const;  // of every block once
+  // Writes the phases of a part: the architecture's graph.
+  void record(part_recorder& r, const model_part& part, part_half half) const;
 
  private:
-  explicit model(gguf::file file) : file_(std::move(file)) {}
+  model(gguf::file file, const architecture& kind) : file_(std::move(file)), kind_(kind) {}
 
   gguf::file file_;
+  const architecture& kind_;
   model_config config_;
   std::vector<model_part> parts_;
   std::vector<weight_block> blocks_;
 };
-
-// An architecture: how a file of it is read. One entry of the table in model.cpp each; the graph
-// that runs it is in the same file as read().
-struct architecture_layout {
-  model_config config;
-  std::vector<model_part> parts;
-  std::vector<weight_block> blocks;
-};
-result<architecture_layout> read_llama(const gguf::file& file);
 
 }  // namespace terrane::engine

@@ -100,7 +100,9 @@ void part_recorder::append(const std::string& key, const std::function<kernels::
 void part_recorder::embed(tensor_place matrix) {
   const block_tensor& t = tensor(matrix);
   const auto k = static_cast<std::uint32_t>(t.k);
-  append(key_of("embedding", t.format->name, k), [&] { return kernels::embedding(*t.format, k); },
+  const float scale = model_.config().embedding_scale;
+  append(key_of("embedding", t.format->name, k, scale),
+         [&] { return kernels::embedding(*t.format, k, scale); },
          kernels::embedding_grid(k, size_.rows),
          {address(matrix), workspace_.tokens(), workspace_.address(workspace_.at().hidden)});
 }
@@ -174,39 +176,62 @@ void part_recorder::multiply(std::initializer_list<tensor_place> matrices, const
           workspace_.address(at.q8_by_256)});
 }
 
-void part_recorder::rotate_and_store_kv(std::uint32_t layer) {
+void part_recorder::add_normalised(const workspace_area& from, tensor_place weight) {
+  kernels::add_normalised_spec spec;
+  spec.k = model_.config().hidden;
+  spec.eps = model_.config().norm_epsilon;
+  spec.warps = activation_warps(workspace_.on());
+  append(key_of("add_normalised", spec.k, spec.eps, spec.warps),
+         [&] { return kernels::add_normalised(spec); }, kernels::add_normalised_grid(size_.rows),
+         {workspace_.address(from), address(weight), workspace_.address(workspace_.at().hidden)});
+}
+
+void part_recorder::rotate_and_store_kv(std::uint32_t layer, std::optional<head_norms> norms) {
   const model_config& c = model_.config();
   kernels::rope_kv_spec spec;
   spec.shape = c.attention;
-  spec.rotated = c.rope.rotated;
-  spec.pairs = c.rope.pairs;
+  spec.rotated = c.rope_of(layer).rotated;
+  spec.pairs = c.rope_of(layer).pairs;
   spec.input_stride = workspace_.qkv_stride();
   spec.k_offset = round_up_32(c.attention.heads * c.attention.head_size);
   spec.v_offset = spec.k_offset + round_up_32(c.attention.kv_heads * c.attention.head_size);
+  spec.head_norms = norms.has_value();
+  spec.eps = c.norm_epsilon;
   const workspace::areas& at = workspace_.at();
-  append("rope_kv", [&] { return kernels::rope_kv(spec); }, kernels::rope_kv_grid(spec, size_.rows),
-         {workspace_.address(at.qkv), workspace_.address(at.rope), workspace_.positions(),
-          workspace_.slots(), workspace_.rows_word(), workspace_.page_table(layer),
-          workspace_.shape().pages_per_slot(), workspace_.address(at.q)});
+  append(key_of("rope_kv", spec.rotated, static_cast<int>(spec.pairs), spec.head_norms),
+         [&] { return kernels::rope_kv(spec); }, kernels::rope_kv_grid(spec, size_.rows),
+         {workspace_.address(at.qkv), workspace_.address(at.ropes[c.by_layer[layer].rope]),
+          workspace_.positions(), workspace_.slots(), workspace_.rows_word(),
+          workspace_.page_table(layer), workspace_.shape().pages_per_slot(),
+          workspace_.address(at.q), norms ? address(norms->q) : 0, norms ? address(norms->k) : 0});
 }
 
 void part_recorder::attend_here(std::uint32_t layer) {
-  const kernels::attention_shape& shape = model_.config().attention;
+  const kernels::attention_shape shape = model_.config().attention_of(layer);
   const workspace::areas& at = workspace_.at();
-  append("attention_partial", [&] { return kernels::attention_partial(shape); },
+  append(key_of("attention_partial", shape.window),
+         [&] { return kernels::attention_partial(shape); },
          kernels::attention_partial_grid(shape, size_.rows, size_.chunks),
          {workspace_.address(at.q), workspace_.positions(), workspace_.slots(),
           workspace_.rows_word(), workspace_.page_table(layer), workspace_.shape().pages_per_slot(),
           workspace_.address(at.partials), workspace_.shape().rows});
 }
 
-void part_recorder::combine() {
-  const kernels::attention_shape& shape = model_.config().attention;
+void part_recorder::combine(std::uint32_t layer) {
+  const kernels::attention_shape shape = model_.config().attention_of(layer);
   const workspace::areas& at = workspace_.at();
-  append("attention_combine", [&] { return kernels::attention_combine(shape); },
+  append(key_of("attention_combine", shape.window),
+         [&] { return kernels::attention_combine(shape); },
          kernels::attention_combine_grid(shape, size_.rows),
          {workspace_.address(at.partials), workspace_.positions(), workspace_.rows_word(),
           workspace_.address(at.attended), workspace_.shape().rows});
+}
+
+void part_recorder::give_logits() {
+  constexpr tensor_place norm{0, 0}, output{1, 0};
+  select_rows();
+  normalise(workspace_.at().selected, size_.logits, norm, {output});
+  multiply({output}, workspace_.at().logits, workspace_.logits_stride(), size_.logits, false);
 }
 
 }  // namespace terrane::engine

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -50,22 +51,32 @@ class part_recorder {
     std::size_t block = 0, tensor = 0;
   };
 
-  void embed(tensor_place matrix);
+  void embed(tensor_place matrix);  // times model_config::embedding_scale
   // The rows whose logits are wanted, from hidden to selected.
   void select_rows();
   // RMSNorm of `from`, in every kind that `readers` need.
   void normalise(const workspace_area& from, std::uint32_t rows, tensor_place weight,
                  std::initializer_list<tensor_place> readers);
-  // As they are, or silu(gate) * up, of `from`, in every kind that `readers` need.
+  // As they are, or silu(gate) * up, or gelu(gate) * up, of `from`, in every kind that `readers`
+  // need.
   void activate(kernels::activation_source source, const workspace_area& from, std::uint32_t stride,
                 std::uint32_t up_offset, std::initializer_list<tensor_place> readers);
   // Matrices over the activations made last, side by side in `to`, each starting at a multiple
   // of 32.
   void multiply(std::initializer_list<tensor_place> matrices, const workspace_area& to,
                 std::uint32_t stride, std::uint32_t rows, bool add_residual);
-  void rotate_and_store_kv(std::uint32_t layer);
+  // hidden += RMSNorm of `from`.
+  void add_normalised(const workspace_area& from, tensor_place weight);
+  // The norms of each head of q and k, in models that have them.
+  struct head_norms {
+    tensor_place q, k;
+  };
+  void rotate_and_store_kv(std::uint32_t layer, std::optional<head_norms> norms = {});
   void attend_here(std::uint32_t layer);
-  void combine();
+  void combine(std::uint32_t layer);
+  // Of the rows that want them: a head whose first block is its norm and whose second is its
+  // matrix.
+  void give_logits();
 
   const workspace& where() const { return workspace_; }
   const step_size& size() const { return size_; }
@@ -89,10 +100,5 @@ class part_recorder {
   std::vector<dispatch> phases_;
   std::optional<error> failure_;
 };
-
-// Which phases of a part: an attention part is recorded in two halves, so that pages on other
-// devices can be attended between them. Other parts have only a first half.
-enum class part_half { first, second };
-void record_llama(part_recorder& r, const model_part& part, part_half half);
 
 }  // namespace terrane::engine

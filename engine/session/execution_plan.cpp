@@ -146,14 +146,14 @@ result<std::unique_ptr<execution_plan::recorded>> execution_plan::record(step_si
     part_recorder r(*room.space, room.kernels, model_, size);
     r.phases() = std::move(phases);
     r.begin_part(parts[p], blocks_[p]);
-    record_llama(r, parts[p], part_half::first);
+    model_.record(r, parts[p], part_half::first);
     if (parts[p].kind == part_kind::attention) {
       if (where_.away[parts[p].layer] != 0 && !r.failure()) {
         result<void> ok = close_list(*made, room, r.phases(), p);
         if (ok) ok = add_away_stages(*made, parts[p].layer, room, size);
         if (!ok) return tl::unexpected<error>(ok.error());
       }
-      record_llama(r, parts[p], part_half::second);
+      model_.record(r, parts[p], part_half::second);
     }
     if (r.failure()) return tl::unexpected<error>(*r.failure());
     phases = std::move(r.phases());
@@ -215,7 +215,7 @@ result<void> execution_plan::attend_away(const stage& s, step_size size,
   device_room &away = *s.room, &home = *s.other;
   result<void> ok = home.on->wait();
   if (!ok) return ok;
-  const kernels::attention_shape& shape = model_.config().attention;
+  const kernels::attention_shape shape = model_.config().attention_of(s.layer);
   const std::size_t q_bytes = std::size_t{size.rows} * shape.heads * shape.head_size * 4;
   ok = copy_between(*home.on, home.space->memory(), home.space->at().q.offset, *away.on,
                     away.space->memory(), away.space->at().q.offset, q_bytes);
@@ -226,7 +226,9 @@ result<void> execution_plan::attend_away(const stage& s, step_size size,
   const std::size_t chunk_bytes = row_bytes * home.space->shape().rows;
   for (const step_row_span& span : rows) {
     const std::vector<kv_page_ptr>& pages = (*span.pages)[s.layer];
-    for (std::size_t c = 0; c <= span.last_position / kernels::page_positions; c++) {
+    const std::uint32_t first_position = span.last_position + 1 - span.rows;
+    for (std::size_t c = kernels::first_key(shape, first_position) / kernels::page_positions;
+         c <= span.last_position / kernels::page_positions; c++) {
       if (pages[c]->device() != away.index) continue;
       const std::size_t at = c * chunk_bytes + span.first_row * row_bytes;
       ok = copy_between(*away.on, away.space->memory(), away.space->at().partials.offset + at,

@@ -71,6 +71,11 @@ struct session {
   bool page_is_full(std::size_t page) const {
     return (page + 1) * kernels::page_positions <= computed;
   }
+  // A page is past when no query to come sees a key of it: it lies before the layer's window.
+  bool page_is_past(std::size_t page, const kernels::attention_shape& shape) const {
+    const auto next = static_cast<std::uint32_t>(computed);
+    return (page + 1) * kernels::page_positions <= kernels::first_key(shape, next);
+  }
   bool page_is_empty(std::size_t page) const { return page * kernels::page_positions >= computed; }
 };
 

@@ -81,11 +81,11 @@ void step_loop::add_pages(move_job& job, const session& s) const {
       const kv_page_ptr& from = s.pages[layer][p];
       // The job holds its pages, so an address names the same page as long as the job lives.
       const auto [known, added] = job.page_at.emplace(from.get(), job.pages.size());
-      if (added) {
-        job.pages.push_back({s.id, layer, p, *to, from, nullptr, s.page_is_full(p), false});
-      } else {
-        job.pages[known->second].full = s.page_is_full(p);
-      }
+      if (added) job.pages.push_back({s.id, layer, p, *to, from, nullptr, false, false});
+      page_move& page = job.pages[known->second];
+      page.full = s.page_is_full(p);
+      // What no query will see again need not be brought: its place is enough.
+      page.copied = page.copied || s.page_is_past(p, model_.config().attention_of(layer));
     }
   }
 }

@@ -44,8 +44,10 @@ workspace::workspace(device& on, const model& of, const workspace_shape& shape)
   };
   areas_.inputs = area(4 * (1 + 4 * rows));
   areas_.page_tables = area(std::uint64_t{c.layers} * shape.slots * shape.pages_per_slot() * 8);
-  areas_.rope = area(std::uint64_t{shape.context_tokens} * c.rope.rotated * 4);
+  for (const rope_settings& rope : c.ropes)
+    areas_.ropes.push_back(area(std::uint64_t{shape.context_tokens} * rope.rotated * 4));
   areas_.hidden = area(rows * c.hidden * 4);
+  areas_.branch = area(rows * c.hidden * 4);
   areas_.selected = area(rows * c.hidden * 4);
   auto q8_area = [&](std::uint32_t block) {
     std::uint32_t row = 0;
@@ -84,9 +86,12 @@ result<std::unique_ptr<workspace>> workspace::make(device& on, const model& of,
     result<void> ok = on.write(*w->memory_, at, std::span(zeros).first(n));
     if (!ok) return tl::unexpected<error>(ok.error());
   }
-  const std::vector<float> rope = make_rope_table(of.config().rope, shape.context_tokens);
-  result<void> ok = on.write(*w->memory_, w->areas_.rope.offset, std::as_bytes(std::span(rope)));
-  if (!ok) return tl::unexpected<error>(ok.error());
+  for (std::size_t r = 0; r < w->areas_.ropes.size(); r++) {
+    const std::vector<float> rope = make_rope_table(of.config().ropes[r], shape.context_tokens);
+    result<void> ok =
+        on.write(*w->memory_, w->areas_.ropes[r].offset, std::as_bytes(std::span(rope)));
+    if (!ok) return tl::unexpected<error>(ok.error());
+  }
   return w;
 }
 

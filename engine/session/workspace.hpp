@@ -72,8 +72,10 @@ class workspace {
   }
 
   struct areas {
-    workspace_area inputs, page_tables, rope;
+    workspace_area inputs, page_tables;
+    std::vector<workspace_area> ropes;             // a table for each of model_config::ropes
     workspace_area hidden;                         // f32 [rows][hidden]
+    workspace_area branch;                         // what comes to hidden once it is normalised
     workspace_area selected;                       // the rows whose logits are wanted
     workspace_area q8_by_32, q8_by_256, f16, f32;  // activations for the next matrices
     workspace_area qkv, q, partials, attended, gate_up, logits;

@@ -1,18 +1,16 @@
 // An activation function over a row, then the row in every kind the next matrices read.
 //
-// One workgroup a row. The sum of squares keeps the contract's 256 chains: chain j is lane j % 32
-// of vector j / 32, and a warp owns the vectors w, w + W, ... of every 256 elements.
+// One workgroup a row.
 #include <algorithm>
 #include <cassert>
 
 #include "kernels/contract/scalars.hpp"
 #include "kernels/ops/ops.hpp"
+#include "kernels/ops/row_norm.hpp"
 
 namespace terrane::kernels {
 
 namespace {
-
-constexpr int chain_vectors = 8;  // 256 chains / 32 lanes
 
 class activation_builder {
  public:
@@ -21,13 +19,13 @@ class activation_builder {
     if (spec.outputs.q8_by_32) quantised_.push_back({2, q8_row_layout(spec.k, 32)});
     if (spec.outputs.q8_by_256) quantised_.push_back({5, q8_row_layout(spec.k, 256)});
     assert(spec.k % warp_lanes == 0 && "K is a multiple of 32");
-    assert(spec.warps >= 1 && chain_vectors % spec.warps == 0 && "warps divide 8");
     row_ = b_.group_x();
     x_ = b_.offset(b_.argument_ptr(0), row_, 4 * spec.input_stride);
   }
 
   program build() {
-    if (spec_.source == activation_source::rms_norm) factor_ = row_factor();
+    if (spec_.source == activation_source::rms_norm)
+      factor_ = row_norm(b_, spec_.k, spec_.warps).factor(x_, spec_.eps);
     write_blocks();
     if (!quantised_.empty()) b_.barrier();
     for (const quantised_row& q : quantised_) write_sums(q);
@@ -41,6 +39,8 @@ class activation_builder {
         return "rms_norm";
       case activation_source::swiglu:
         return "swiglu";
+      case activation_source::geglu:
+        return "geglu";
       case activation_source::plain:
         break;
     }
@@ -51,62 +51,7 @@ class activation_builder {
     return b_.load_lanes(memory_type::f32, b_.offset(base, element, 4));
   }
 
-  // x * rsqrt: the row's factor from its sum of squares, the same in every warp.
-  val row_factor() {
-    vals chains = add_tail(full_chains());
-    if (spec_.warps > 1) chains = share(chains);
-    for (std::size_t half = chain_vectors / 2; half > 0; half /= 2)
-      for (std::size_t v = 0; v < half; v++) chains[v] = chains[v] + chains[v + half];
-    val sum = b_.unary(opcode::lane_tree_add, chains[0]);
-    return contract::rms_factor(sum, 1.0f / static_cast<float>(spec_.k), spec_.eps);
-  }
-
-  int own_vectors() const { return chain_vectors / spec_.warps; }
-  val own_vector(int t) { return b_.warp() + b_.i32(t * spec_.warps); }
-
-  // This warp's chains over all whole runs of 256 elements.
-  vals full_chains() {
-    vals zero(static_cast<std::size_t>(own_vectors()), b_.spread_to_lanes(b_.f32(0.0f)));
-    std::uint32_t whole = spec_.k / 256 * 256;
-    return b_.loop(b_.i32(0), b_.u32(whole), 256, zero, [&](val first, const vals& chains) {
-      vals next;
-      for (int t = 0; t < own_vectors(); t++) {
-        val x = load(x_, first + (own_vector(t) << 5));
-        next.push_back(chains[static_cast<std::size_t>(t)] + x * x);
-      }
-      return next;
-    });
-  }
-
-  // The last elements reach only the first chains.
-  vals add_tail(vals chains) {
-    std::uint32_t whole = spec_.k / 256 * 256, vectors = (spec_.k - whole) / warp_lanes;
-    if (vectors == 0) return chains;
-    for (int t = 0; t < own_vectors(); t++) {
-      val& chain = chains[static_cast<std::size_t>(t)];
-      val vector = own_vector(t);
-      chain = b_.branch(
-          lt(vector, b_.u32(vectors)),
-          [&] {
-            val x = load(x_, b_.u32(whole) + (vector << 5));
-            return vals{chain + x * x};
-          },
-          [&] { return vals{chain}; })[0];
-    }
-    return chains;
-  }
-
-  // Every warp gets every warp's chains, in order of vectors.
-  vals share(const vals& own) {
-    std::uint32_t slots = b_.shared(chain_vectors * warp_lanes);
-    for (int t = 0; t < own_vectors(); t++)
-      b_.shared_store_lanes(b_.u32(slots) + (own_vector(t) << 5), own[static_cast<std::size_t>(t)]);
-    b_.barrier();
-    vals all;
-    for (std::uint32_t v = 0; v < chain_vectors; v++)
-      all.push_back(b_.shared_load_lanes(scalar_type::f32, b_.u32(slots + v * warp_lanes)));
-    return all;
-  }
+  val up(val first) { return load(b_.offset(x_, 4 * spec_.up_offset), first); }
 
   // 32 elements of the result.
   val element(val first) {
@@ -115,8 +60,9 @@ class activation_builder {
       case activation_source::rms_norm:
         return contract::rms_element(x, factor_, load(b_.argument_ptr(1), first));
       case activation_source::swiglu:
-        return contract::store_rule(contract::silu(x) *
-                                    load(b_.offset(x_, 4 * spec_.up_offset), first));
+        return contract::store_rule(contract::silu(x) * up(first));
+      case activation_source::geglu:
+        return contract::store_rule(contract::gelu(x) * up(first));
       case activation_source::plain:
         break;
     }

@@ -18,8 +18,7 @@ std::uint32_t heads_per_pass(std::uint32_t group) {
   return 1;
 }
 
-// The first key that a query at `position` sees.
-val first_key(builder& b, const attention_shape& shape, val position) {
+val first_key_seen(builder& b, const attention_shape& shape, val position) {
   if (shape.window == 0) return b.i32(0);
   return smax(b.i32(0), position - b.u32(shape.window - 1));
 }
@@ -56,8 +55,9 @@ class partial_builder {
     chunk_ = b_.binary(opcode::iudiv, b_.group_x(), b_.u32(shape_.kv_heads));
     kv_head_ = b_.binary(opcode::iurem, b_.group_x(), b_.u32(shape_.kv_heads));
     val position = b_.load(memory_type::i32, b_.offset(b_.argument_ptr(1), row_, 4));
+    if (shape_.window != 0) chunk_ = chunk_ + lshr(first_key_seen(b_, shape_, position), 6);
     val start = chunk_ << 6, size = b_.u32(page_positions);
-    first_ = smax(b_.i32(0), first_key(b_, shape_, position) - start);
+    first_ = smax(b_.i32(0), first_key_seen(b_, shape_, position) - start);
     end_ = smin(size, (position - start) + b_.i32(1));
     b_.branch(lt(first_, end_), [&] {
       val slot = b_.load(memory_type::i32, b_.offset(b_.argument_ptr(2), row_, 4));
@@ -207,7 +207,7 @@ class combine_builder {
 
   void live_row() {
     val position = b_.load(memory_type::i32, b_.offset(b_.argument_ptr(1), row_, 4));
-    val first = lshr(first_key(b_, shape_, position), 6), last = lshr(position, 6);
+    val first = lshr(first_key_seen(b_, shape_, position), 6), last = lshr(position, 6);
     vals state = b_.loop(first + b_.i32(1), last + b_.i32(1), 1, load_partial(first),
                          [&](val chunk, const vals& s) { return folded(s, load_partial(chunk)); });
     val inverse = contract::rcp(state[1]);
@@ -240,6 +240,16 @@ std::uint32_t page_bytes(const attention_shape& shape) {
   return 2 * 2 * shape.kv_heads * shape.head_size * page_positions;
 }
 
+std::uint32_t first_key(const attention_shape& shape, std::uint32_t position) {
+  return shape.window == 0 || position < shape.window ? 0 : position + 1 - shape.window;
+}
+
+// The first key of a window may be the last of its chunk.
+std::uint32_t chunks_seen(const attention_shape& shape, std::uint32_t chunks) {
+  if (shape.window == 0) return chunks;
+  return std::min(chunks, (shape.window - 1 + page_positions - 1) / page_positions + 1);
+}
+
 std::uint32_t partial_row_bytes(const attention_shape& shape) {
   return 4 * shape.heads * (shape.head_size + 2);
 }
@@ -248,7 +258,7 @@ program attention_partial(const attention_shape& shape) { return partial_builder
 
 grid attention_partial_grid(const attention_shape& shape, std::uint32_t rows,
                             std::uint32_t chunks) {
-  return {chunks * shape.kv_heads, rows};
+  return {chunks_seen(shape, chunks) * shape.kv_heads, rows};
 }
 
 program attention_combine(const attention_shape& shape) { return combine_builder(shape).build(); }

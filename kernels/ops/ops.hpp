@@ -55,6 +55,7 @@ enum class activation_source {
   plain,     // y = x
   rms_norm,  // y = store((x * rsqrt(mean(x^2) + eps)) * w)
   swiglu,    // y = store(silu(gate) * up): x holds gate[K] at 0 and up[K] at `up_offset` floats
+  geglu,     // y = store(gelu(gate) * up), likewise; gelu in its tanh form
 };
 struct activation_spec {
   activation_source source = activation_source::plain;
@@ -69,6 +70,16 @@ struct activation_spec {
 //   4 f32 rows, stride K  5 rows of q8_by_256
 program activation(const activation_spec& spec);
 grid activation_grid(const activation_spec& spec, std::uint32_t rows);
+
+// ---- hidden = store(hidden + store((x * rsqrt(mean(x^2) + eps)) * w)): the norm after a part
+struct add_normalised_spec {
+  std::uint32_t k = 0;
+  float eps = 0;
+  int warps = 8;
+};
+//   0 x f32, stride K  1 w f32[K]  2 hidden f32, stride K, read and written
+program add_normalised(const add_normalised_spec& spec);
+grid add_normalised_grid(std::uint32_t rows);
 
 // ---- matrices that share an input, as one launch: out[row][offset_i + n] = sum_k W_i[n][k] *
 // x[row][k]
@@ -99,6 +110,10 @@ struct attention_shape {
 inline constexpr std::uint32_t page_positions = 64;
 // A KV page of one layer: K as f16 [kv_head][d][64], then V as f16 [kv_head][64][d].
 std::uint32_t page_bytes(const attention_shape& shape);
+// The first key that a query at `position` sees.
+std::uint32_t first_key(const attention_shape& shape, std::uint32_t position);
+// Chunks that a query sees, at most, of a context of so many.
+std::uint32_t chunks_seen(const attention_shape& shape, std::uint32_t chunks);
 // Partials of one chunk: f32 [row][head][head_size + 2]: o, then m, then l. Of all: [chunk] of
 // these, `row_capacity` rows each.
 std::uint32_t partial_row_bytes(const attention_shape& shape);
@@ -111,15 +126,19 @@ struct rope_kv_spec {
   rope_pairs pairs = rope_pairs::adjacent;
   std::uint32_t input_stride = 0;  // floats between rows of x: q heads at 0, k and v where said
   std::uint32_t k_offset = 0, v_offset = 0;
+  bool head_norms = false;  // RMSNorm of each head of q and k before it turns
+  float eps = 0;            // of these norms
 };
 // Turns q and k, rounds q, k and v to f16, writes k and v into the page of (slot, position).
 //   0 x f32  1 rope table f32 [position][rotated/2](cos, sin)  2 i32 position[row]  3 i32 slot[row]
 //   4 i32 rows (one word in memory)  5 page table u64 [slot][pages_per_slot]: page address, 0 = not
 //   here 6 pages_per_slot (i32 value)  7 q out: f16 values as f32 [row][head][head_size]
+//   8, 9 w f32[head_size] of the norms of q and k (head_norms only)
 program rope_kv(const rope_kv_spec& spec);
 grid rope_kv_grid(const rope_kv_spec& spec, std::uint32_t rows);
 
-// One chunk (= page) of attention for each row and head, where the page is here.
+// One chunk (= page) of attention for each row and head, where the page is here. With a window, the
+// chunks of a row count from the first that it sees: those outside are not even launched.
 //   0 q  1 position  2 slot  3 rows  4 page table  5 pages_per_slot (i32 value)
 //   6 partials  7 row_capacity (i32 value)
 program attention_partial(const attention_shape& shape);

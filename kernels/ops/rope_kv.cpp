@@ -1,4 +1,5 @@
-// Turns q and k by their positions, rounds to f16 and writes k and v into their page.
+// Turns q and k by their positions, normalised first where the model does so, rounds to f16 and
+// writes k and v into their page.
 //
 // One workgroup a head of one row: first the q heads, then the k heads, then the v heads.
 #include <cassert>
@@ -6,6 +7,7 @@
 #include "kernels/contract/scalars.hpp"
 #include "kernels/ops/ops.hpp"
 #include "kernels/ops/pages.hpp"
+#include "kernels/ops/row_norm.hpp"
 
 namespace terrane::kernels {
 
@@ -69,7 +71,7 @@ class rope_kv_builder {
     std::uint32_t size = spec_.shape.head_size;
     val out = b_.offset(b_.offset(b_.argument_ptr(7), row_, 4 * size * spec_.shape.heads), head,
                         4 * size);
-    val in = head_of(0, head);
+    const input_head in = input(head_of(0, head), 8);
     for_each_run([&](val first) {
       b_.store_lanes(memory_type::f32, b_.offset(out, first, 4),
                      contract::round_to_f16(turned(in, first)));
@@ -79,7 +81,7 @@ class rope_kv_builder {
   void k_head(val head, val page) {
     std::uint32_t size = spec_.shape.head_size;
     val out = b_.offset(b_.offset(page, head, 2 * size * page_positions), in_page(), 2);
-    val in = head_of(spec_.k_offset, head);
+    const input_head in = input(head_of(spec_.k_offset, head), 9);
     for_each_run([&](val first) {
       b_.store(memory_type::u16, b_.offset(out, first + b_.lane(), 2 * page_positions),
                b_.unary(opcode::f2h, turned(in, first)));
@@ -99,10 +101,28 @@ class rope_kv_builder {
 
   val in_page() { return position_ & b_.u32(page_positions - 1); }
 
+  // A head as it is read, and its norm if it has one.
+  struct input_head {
+    val x, factor, weight;
+  };
+  input_head input(val x, int weight_slot) {
+    if (!spec_.head_norms) return {x, {}, {}};
+    return {x, row_norm(b_, spec_.shape.head_size, 1).factor(x, spec_.eps),
+            b_.argument_ptr(weight_slot)};
+  }
+
+  // `load` reads the elements of a lane each from an array of f32.
+  val element(const input_head& head, const std::function<val(val array)>& load) {
+    val x = load(head.x);
+    return spec_.head_norms ? contract::rms_element(x, head.factor, load(head.weight)) : x;
+  }
+
   // 32 elements of a head, turned: each lane makes its own element from its pair.
-  val turned(val head, val first) {
+  val turned(const input_head& head, val first) {
     val e = first + b_.lane();
-    val own = b_.load_lanes(memory_type::f32, b_.offset(head, first, 4));
+    val own = element(head, [&](val array) {
+      return b_.load_lanes(memory_type::f32, b_.offset(array, first, 4));
+    });
     if (spec_.rotated == 0) return own;
     val inside = ult(e, b_.u32(spec_.rotated)), half = b_.u32(spec_.rotated / 2);
     bool adjacent = spec_.pairs == rope_pairs::adjacent;
@@ -115,7 +135,8 @@ class rope_kv_builder {
     }
     val table = b_.offset(b_.argument_ptr(1), position_, 4 * spec_.rotated);
     vals entry = b_.load_words(b_.offset(table, pair, 8), 2);
-    val other = b_.load(memory_type::f32, b_.offset(head, partner, 4));
+    val other = element(
+        head, [&](val array) { return b_.load(memory_type::f32, b_.offset(array, partner, 4)); });
     val y = contract::rotate(is_first, own, other, contract::as_float(entry[0]),
                              contract::as_float(entry[1]));
     return spec_.rotated < spec_.shape.head_size ? b_.select(inside, y, own) : y;

@@ -114,8 +114,12 @@ std::uint64_t bytes_per_token(const engine::model& of, std::uint32_t context_tok
   std::uint64_t bytes = 0;
   for (engine::part_index p = 0; p < of.parts().size(); p++)
     if (of.parts()[p].kind != engine::part_kind::embedding) bytes += of.part_bytes(p);
-  const kernels::attention_shape& a = of.config().attention;
-  return bytes + std::uint64_t{of.config().layers} * context_tokens * a.kv_heads * a.head_size * 4;
+  for (std::uint32_t layer = 0; layer < of.config().layers; layer++) {
+    const kernels::attention_shape a = of.config().attention_of(layer);
+    const std::uint32_t keys = a.window == 0 ? context_tokens : std::min(a.window, context_tokens);
+    bytes += std::uint64_t{keys} * a.kv_heads * a.head_size * 4;
+  }
+  return bytes;
 }
 
 boost::json::value describe(const engine::inference_engine& e) {

@@ -70,7 +70,7 @@ int main(int argc, char** argv) {
   CLI::App* s =
       app.add_subcommand("synth", "write a GGUF of a published shape with random weights");
   s->add_option("--shape", shape,
-                "llama-3.2-1b, llama-3.2-3b, llama-3.1-8b, smollm2-135m, tiny, tiny-k")
+                "llama-3.2-1b, llama-3.2-3b, llama-3.1-8b, smollm2-135m, tiny, tiny-k, tiny-gemma3")
       ->required();
   s->add_option("--quant", quant, "a weight format (Q4_0, Q6_K, ...), or Q4_K_M")->required();
   s->add_option("--out", out, "the file to write")->required();

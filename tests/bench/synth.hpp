@@ -5,11 +5,11 @@
 //
 // Shapes: llama-3.2-1b, llama-3.2-3b, llama-3.1-8b as published; tiny (3 layers, K = 576 and 1504,
 // so with a short last segment and no K-quants, 515 tokens, tied) and tiny-k (2 layers, K a
-// multiple of 256, so with K-quants, 517 tokens, not tied). Quantisations: every
-// weight format (kernels/formats), which is then the format of every matrix; Q4_K_M mixes Q4_K and
-// Q6_K as llama.cpp does. Where a row is not a multiple of 256, Q2_K and Q3_K become Q4_0, Q4_K
-// Q5_0, Q5_K Q5_1, Q6_K Q8_0 and IQ4_XS IQ4_NL, as there. Stateless; may be called from any thread,
-// and uses all cores.
+// multiple of 256, so with K-quants, 517 tokens, not tied), tiny-gemma3 (3 layers, the first and
+// last with a window of 100 keys). Quantisations: every weight format (kernels/formats), which is
+// then the format of every matrix; Q4_K_M mixes Q4_K and Q6_K as llama.cpp does. Where a row is not
+// a multiple of 256, Q2_K and Q3_K become Q4_0, Q4_K Q5_0, Q5_K Q5_1, Q6_K Q8_0 and IQ4_XS IQ4_NL,
+// as there. Stateless; may be called from any thread, and uses all cores.
 #pragma once
 
 #include <cstdint>

@@ -90,6 +90,22 @@ constexpr auto shapes = std::to_array<model_shape>({
      .tied = false,
      .rope_theta = 500000.0F,
      .rope_factor = 32.0},
+    {.name = "tiny-gemma3",
+     .pre_tokenizer = "smollm",
+     .layers = 3,
+     .hidden = 256,
+     .feed_forward = 768,
+     .heads = 4,
+     .kv_heads = 1,
+     .head_size = 128,
+     .vocabulary = 515,
+     .context = 4096,
+     .tied = true,
+     .rope_theta = 1000000.0F,
+     .rope_factor = 0.0,
+     .architecture = "gemma3",
+     .window = 100,
+     .pattern = 2},
 });
 
 struct quantisation {
@@ -189,15 +205,26 @@ class planner {
     const std::uint64_t kv_rows = std::uint64_t{s.kv_heads} * s.head_size;
     const ggml_type more =
         quant_.mixed && gets_more_bits(i, s.layers) ? ggml_type::q6_k : quant_.type;
+    const bool gemma = s.architecture == "gemma3";
     norm(at + "attn_norm.weight");
     matrix(at + "attn_q.weight", quant_.type, s.hidden, q_rows);
     matrix(at + "attn_k.weight", quant_.type, s.hidden, kv_rows);
     matrix(at + "attn_v.weight", more, s.hidden, kv_rows);
+    if (gemma) {
+      norm(at + "attn_q_norm.weight", s.head_size);
+      norm(at + "attn_k_norm.weight", s.head_size);
+    }
     matrix(at + "attn_output.weight", quant_.type, q_rows, s.hidden);
+    if (gemma) {
+      norm(at + "post_attention_norm.weight");
+    }
     norm(at + "ffn_norm.weight");
     matrix(at + "ffn_gate.weight", quant_.type, s.hidden, s.feed_forward);
     matrix(at + "ffn_up.weight", quant_.type, s.hidden, s.feed_forward);
     matrix(at + "ffn_down.weight", more, s.feed_forward, s.hidden);
+    if (gemma) {
+      norm(at + "post_ffw_norm.weight");
+    }
   }
 
   void matrix(std::string name, ggml_type type, std::uint64_t columns, std::uint64_t rows) {
@@ -208,10 +235,12 @@ class planner {
                     .values = {}});
   }
 
-  void norm(std::string name) {
+  void norm(std::string name) { norm(std::move(name), shape_.hidden); }
+
+  void norm(std::string name, std::uint64_t elements) {
     out_.push_back({.name = std::move(name),
                     .type = ggml_type::f32,
-                    .shape = {shape_.hidden, 1},
+                    .shape = {elements, 1},
                     .weights = {1.0, 0.1},
                     .values = {}});
   }
@@ -295,24 +324,29 @@ result<std::vector<planned_tensor>> plan_tensors(const model_shape& shape, std::
 void put_metadata(engine::gguf::writer& to, const model_shape& shape, std::string_view quant,
                   std::uint64_t seed) {
   const auto* found = find_quant(quant);
-  to.put("general.architecture", "llama");
+  to.put("general.architecture", shape.architecture);
   to.put("general.type", "model");
   to.put("general.name", "Random weights, shape " + std::string(shape.name) + ", " +
                              std::string(quant) + ", seed " + std::to_string(seed));
   to.put("general.file_type", found->file_type);
   to.put("general.quantization_version", std::uint32_t{2});
-  to.put("llama.block_count", shape.layers);
-  to.put("llama.context_length", shape.context);
-  to.put("llama.embedding_length", shape.hidden);
-  to.put("llama.feed_forward_length", shape.feed_forward);
-  to.put("llama.attention.head_count", shape.heads);
-  to.put("llama.attention.head_count_kv", shape.kv_heads);
-  to.put("llama.attention.key_length", shape.head_size);
-  to.put("llama.attention.value_length", shape.head_size);
-  to.put("llama.attention.layer_norm_rms_epsilon", 1e-5F);
-  to.put("llama.rope.freq_base", shape.rope_theta);
-  to.put("llama.rope.dimension_count", shape.head_size);
-  to.put("llama.vocab_size", shape.vocabulary);
+  const std::string at = std::string(shape.architecture) + ".";
+  to.put(at + "block_count", shape.layers);
+  to.put(at + "context_length", shape.context);
+  to.put(at + "embedding_length", shape.hidden);
+  to.put(at + "feed_forward_length", shape.feed_forward);
+  to.put(at + "attention.head_count", shape.heads);
+  to.put(at + "attention.head_count_kv", shape.kv_heads);
+  to.put(at + "attention.key_length", shape.head_size);
+  to.put(at + "attention.value_length", shape.head_size);
+  to.put(at + "attention.layer_norm_rms_epsilon", 1e-5F);
+  to.put(at + "rope.freq_base", shape.rope_theta);
+  to.put(at + "rope.dimension_count", shape.head_size);
+  to.put(at + "vocab_size", shape.vocabulary);
+  if (shape.window != 0) {
+    to.put(at + "attention.sliding_window", shape.window);
+    to.put(at + "attention.sliding_window_pattern", shape.pattern);
+  }
   put_vocabulary(to, shape);
 }
 

@@ -30,6 +30,9 @@ struct model_shape {
   bool tied;  // the head is the embedding
   float rope_theta;
   double rope_factor;  // of llama3 scaling; 0: none
+  std::string_view architecture = "llama";
+  std::uint32_t window = 0;   // gemma3: keys that a local layer sees
+  std::uint32_t pattern = 0;  // gemma3: the last of so many layers is global
 };
 
 struct planned_tensor {

@@ -148,8 +148,8 @@ TEST_P(gpu_kernels, embedding_rows_of_every_format) {
 }
 
 TEST_P(gpu_kernels, activations_in_every_kind) {
-  for (activation_source source :
-       {activation_source::plain, activation_source::rms_norm, activation_source::swiglu})
+  for (activation_source source : {activation_source::plain, activation_source::rms_norm,
+                                   activation_source::swiglu, activation_source::geglu})
     for (std::uint32_t k : {576u, 768u}) {
       activation_spec spec;
       spec.source = source;
@@ -169,47 +169,62 @@ TEST_P(gpu_kernels, activations_in_every_kind) {
     }
 }
 
-TEST_P(gpu_kernels, attention_over_pages) {
-  const attention_shape shape{
-      .heads = 6, .kv_heads = 2, .head_size = 64, .scale = 0.125f, .window = 0};
-  const rope_kv_spec spec{.shape = shape,
-                          .rotated = 64,
-                          .pairs = rope_pairs::halves,
-                          .input_stride = 10 * 64,
-                          .k_offset = 6 * 64,
-                          .v_offset = 8 * 64};
-  constexpr std::uint32_t rows = 3, chunks = 2, capacity = 4;
-  twin& x = noise(4 * std::size_t{spec.input_stride} * rows);
-  rope_parameters frequencies;
-  frequencies.rotated = 64;
-  std::vector<float> table = rope_table(frequencies, 128);
-  twin& rope = buffer(4 * table.size());
-  std::memcpy(rope.words, table.data(), 4 * table.size());
-  twin& position = integers({68, 69, 70});
-  twin& session = integers({0, 0, 0});
-  twin& count = integers({rows});
-  twin &first = noise(page_bytes(shape)), &second = noise(page_bytes(shape));
-  for (twin* page : {&first, &second})  // keys of moderate size
-    for (std::uint32_t& w : page->span()) w &= 0xbbffbbffu;
-  twin& q = buffer(4 * std::size_t{rows} * 6 * 64);
-  twin& partials = buffer(std::size_t{chunks} * capacity * partial_row_bytes(shape));
-  twin& out = buffer(4 * std::size_t{rows} * 6 * 64);
-  twin& pages = buffer(16);
+TEST_P(gpu_kernels, a_normalised_row_comes_to_the_hidden_state) {
+  const add_normalised_spec spec{640, 1e-6f, 8};
+  twin &x = noise(std::size_t{4} * 3 * 640), &w = noise(std::size_t{4} * 640),
+       &hidden = noise(std::size_t{4} * 3 * 640);
   upload();
-  pages.compared = false;  // its addresses differ
-  std::array<std::uint64_t, 2> here = {reinterpret_cast<std::uint64_t>(first.words),
-                                       reinterpret_cast<std::uint64_t>(second.words)};
-  std::array<std::uint64_t, 2> there = {first.copy->address(), second.copy->address()};
-  std::memcpy(pages.words, here.data(), sizeof here);
-  ASSERT_TRUE(gpu().write(*pages.copy, 0, std::as_bytes(std::span(there))).has_value());
+  run_both(add_normalised(spec), add_normalised_grid(3), {x, w, hidden});
+  compare("add_normalised");
+}
 
-  run_both(rope_kv(spec), rope_kv_grid(spec, rows),
-           {x, rope, position, session, count, pages, chunks, q});
-  run_both(attention_partial(shape), attention_partial_grid(shape, rows, chunks),
-           {q, slot{}, position, session, count, pages, chunks, partials, capacity});
-  run_both(attention_combine(shape), attention_combine_grid(shape, rows),
-           {partials, position, count, out, capacity});
-  compare("attention");
+// With a window and norms of heads, or without either.
+TEST_P(gpu_kernels, attention_over_pages) {
+  for (bool both : {false, true}) {
+    const attention_shape shape{
+        .heads = 6, .kv_heads = 2, .head_size = 64, .scale = 0.125f, .window = both ? 6U : 0U};
+    const rope_kv_spec spec{.shape = shape,
+                            .rotated = 64,
+                            .pairs = rope_pairs::halves,
+                            .input_stride = 10 * 64,
+                            .k_offset = 6 * 64,
+                            .v_offset = 8 * 64,
+                            .head_norms = both,
+                            .eps = 1e-6f};
+    constexpr std::uint32_t rows = 3, chunks = 2, capacity = 4;
+    twin& x = noise(4 * std::size_t{spec.input_stride} * rows);
+    rope_parameters frequencies;
+    frequencies.rotated = 64;
+    std::vector<float> table = rope_table(frequencies, 128);
+    twin& rope = buffer(4 * table.size());
+    std::memcpy(rope.words, table.data(), 4 * table.size());
+    twin& position = integers({68, 69, 70});
+    twin& session = integers({0, 0, 0});
+    twin& count = integers({rows});
+    twin &first = noise(page_bytes(shape)), &second = noise(page_bytes(shape));
+    for (twin* page : {&first, &second})  // keys of moderate size
+      for (std::uint32_t& w : page->span()) w &= 0xbbffbbffu;
+    twin& q = buffer(4 * std::size_t{rows} * 6 * 64);
+    twin& partials = buffer(std::size_t{chunks} * capacity * partial_row_bytes(shape));
+    twin& out = buffer(4 * std::size_t{rows} * 6 * 64);
+    twin& pages = buffer(16);
+    twin& norm = noise(4 * std::size_t{64});
+    upload();
+    pages.compared = false;  // its addresses differ
+    std::array<std::uint64_t, 2> here = {reinterpret_cast<std::uint64_t>(first.words),
+                                         reinterpret_cast<std::uint64_t>(second.words)};
+    std::array<std::uint64_t, 2> there = {first.copy->address(), second.copy->address()};
+    std::memcpy(pages.words, here.data(), sizeof here);
+    ASSERT_TRUE(gpu().write(*pages.copy, 0, std::as_bytes(std::span(there))).has_value());
+
+    run_both(rope_kv(spec), rope_kv_grid(spec, rows),
+             {x, rope, position, session, count, pages, chunks, q, norm, norm});
+    run_both(attention_partial(shape), attention_partial_grid(shape, rows, chunks),
+             {q, position, session, count, pages, chunks, partials, capacity});
+    run_both(attention_combine(shape), attention_combine_grid(shape, rows),
+             {partials, position, count, out, capacity});
+    compare("attention");
+  }
 }
 
 // Seeds from 1000 on: lavapipe folds x - x and a product with a zero that it sees, which shows in

@@ -71,6 +71,13 @@ inline float rsqrt(float x) {
 
 inline float silu(float x) { return x * rcp(1.0f + exp(std::fmin(-x, 40.0f))); }
 
+// The tanh form.
+inline float gelu(float x) {
+  float cubic = 0.044715f * (x * x);
+  float inner = x * (cubic + 1.0f);
+  return x * rcp(1.0f + exp(std::fmin(-(1.5957691216057308f * inner), 40.0f)));
+}
+
 inline float score_weight(float s, float m) {
   float d = s - m;
   return d < -40.0f ? 0.0f : exp(d);

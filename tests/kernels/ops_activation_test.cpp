@@ -41,6 +41,13 @@ std::vector<float> swiglu(const std::vector<float>& x, std::size_t k, std::size_
   return y;
 }
 
+std::vector<float> geglu(const std::vector<float>& x, std::size_t k, std::size_t up) {
+  std::vector<float> y;
+  for (std::size_t i = 0; i < k; i++)
+    y.push_back(reference::sanit(reference::gelu(x[i]) * x[up + i]));
+  return y;
+}
+
 void expect_quantised(const std::vector<float>& x, const q8_row_layout& layout,
                       const std::byte* row) {
   reference::quantised q = reference::quantise(x, layout.block);
@@ -85,6 +92,7 @@ void check_activation(test_target target, activation_source source, std::size_t 
     std::vector<float> head(row.begin(), row.begin() + static_cast<std::ptrdiff_t>(k));
     expected.push_back(source == activation_source::rms_norm ? rms_norm(head, weight, spec.eps)
                        : source == activation_source::swiglu ? swiglu(row, k, up)
+                       : source == activation_source::geglu  ? geglu(row, k, up)
                                                              : head);
   }
   std::vector<argument_slot> arguments = {x.data(),      w.data(),      by_32.data(),
@@ -102,8 +110,8 @@ void check_activation(test_target target, activation_source source, std::size_t 
 
 TEST(activation, equals_plain_code_for_every_source_and_number_of_warps) {
   for (test_target target : test_targets())
-    for (auto source :
-         {activation_source::plain, activation_source::rms_norm, activation_source::swiglu})
+    for (auto source : {activation_source::plain, activation_source::rms_norm,
+                        activation_source::swiglu, activation_source::geglu})
       for (std::size_t k : {32, 96, 576, 1024, 1536})
         for (int warps : {1, 2, 4, 8}) {
           // Compiling takes its time: a few of the shapes on the host.
@@ -137,6 +145,34 @@ TEST(activation, quantised_rows_are_laid_out_on_whole_words) {
     EXPECT_GE(layout.row_bytes, layout.sums_offset + 4 * k / 16);
     EXPECT_EQ(layout.row_bytes % 64, 0u);
   }
+}
+
+TEST(add_normalised, equals_plain_code) {
+  for (test_target target : test_targets())
+    for (std::size_t k : {32, 256, 576, 640})
+      for (int warps : {1, 2, 8}) {
+        SCOPED_TRACE("k " + std::to_string(k) + " warps " + std::to_string(warps));
+        std::mt19937 random(static_cast<std::uint32_t>(k));
+        constexpr std::size_t rows = 5;
+        aligned_buffer<float> x(rows * k), w(k), hidden(rows * k);
+        const std::vector<float> weight = random_row(k, 0, random);
+        std::copy(weight.begin(), weight.end(), w.data());
+        std::vector<float> expected;
+        for (std::size_t r = 0; r < rows; r++) {
+          const std::vector<float> row = random_row(k, r, random),
+                                   before = random_row(k, 0, random);
+          std::copy(row.begin(), row.end(), x.data() + r * k);
+          std::copy(before.begin(), before.end(), hidden.data() + r * k);
+          const std::vector<float> y = rms_norm(row, weight, 1e-6f);
+          for (std::size_t i = 0; i < k; i++)
+            expected.push_back(reference::sanit(before[i] + y[i]));
+        }
+        const add_normalised_spec spec{static_cast<std::uint32_t>(k), 1e-6f, warps};
+        std::vector<argument_slot> arguments = {x.data(), w.data(), hidden.data()};
+        run_program(target, add_normalised(spec), arguments, add_normalised_grid(rows));
+        for (std::size_t i = 0; i < rows * k; i++)
+          ASSERT_EQ(bits(hidden[i]), bits(expected[i])) << "element " << i;
+      }
 }
 
 TEST(gather_rows, copies_the_rows_asked_for) {

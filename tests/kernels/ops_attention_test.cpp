@@ -23,15 +23,35 @@ struct session {
     std::uniform_real_distribution<float> unit(-1, 1);
     table =
         rope_table({.theta = 10000, .rotated = spec.rotated, .llama3 = {}, .factors = {}}, count);
+    for (floats* w : {&q_norm, &k_norm})
+      for (std::uint32_t d = 0; d < spec.shape.head_size; d++) w->push_back(1 + unit(random) / 2);
     for (std::uint32_t p = 0; p < count; p++) {
       floats row(spec.input_stride);
       // Now and then large or tiny, so that maxima move and weights vanish.
       float scale = random() % 8 == 0 ? 40.0f : random() % 8 == 0 ? 0x1p-30f : 2.0f;
       for (float& e : row) e = reference::sanit(unit(random) * scale);
       x.push_back(row);
-      q.push_back(turned(row, 0, spec.shape.heads, p, true));
-      k.push_back(turned(row, spec.k_offset, spec.shape.kv_heads, p, true));
+      floats in = row;
+      if (spec.head_norms) {
+        normalise(in, 0, spec.shape.heads, q_norm);
+        normalise(in, spec.k_offset, spec.shape.kv_heads, k_norm);
+      }
+      q.push_back(turned(in, 0, spec.shape.heads, p, true));
+      k.push_back(turned(in, spec.k_offset, spec.shape.kv_heads, p, true));
       v.push_back(turned(row, spec.v_offset, spec.shape.kv_heads, p, false));
+    }
+  }
+
+  void normalise(floats& row, std::uint32_t offset, std::uint32_t heads, const floats& w) const {
+    std::uint32_t size = spec.shape.head_size;
+    for (std::uint32_t h = 0; h < heads; h++) {
+      float* in = row.data() + offset + h * size;
+      floats chain(256);
+      for (std::uint32_t d = 0; d < size; d++) chain[d % 256] = chain[d % 256] + in[d] * in[d];
+      for (std::size_t s = 128; s > 0; s /= 2)
+        for (std::size_t j = 0; j < s; j++) chain[j] = chain[j] + chain[j + s];
+      float mean = chain[0] * static_cast<float>(1.0 / size), r = reference::rsqrt(mean + spec.eps);
+      for (std::uint32_t d = 0; d < size; d++) in[d] = reference::sanit((in[d] * r) * w[d]);
     }
   }
 
@@ -96,7 +116,7 @@ struct session {
   }
 
   rope_kv_spec spec;
-  floats table;
+  floats table, q_norm, k_norm;
   std::vector<floats> x, q, k, v;
 };
 
@@ -138,10 +158,12 @@ std::vector<floats> run_step(test_target target, const std::vector<session>& ses
     slot[r] = static_cast<std::int32_t>(rows[r].slot);
     chunks = std::max(chunks, rows[r].position / 64 + 1);
   }
-  std::vector<float> rope = sessions[0].table;
+  std::vector<float> rope = sessions[0].table, q_norm = sessions[0].q_norm,
+                     k_norm = sessions[0].k_norm;
   for (std::uint64_t* table : tables) {
-    std::vector<argument_slot> write = {x.data(),     rope.data(), position.data(), slot.data(),
-                                        count.data(), table,       pages_per_slot,  q.data()};
+    std::vector<argument_slot> write = {x.data(),      rope.data(),  position.data(), slot.data(),
+                                        count.data(),  table,        pages_per_slot,  q.data(),
+                                        q_norm.data(), k_norm.data()};
     run_program(target, rope_kv(spec), write, rope_kv_grid(spec, launched));
   }
   for (std::uint64_t* table : tables) {
@@ -211,6 +233,14 @@ TEST(attention, equals_plain_code_for_many_shapes) {
   check_shape(make_spec(4, 4, 256, 0, rope_pairs::adjacent, 0), 66);
   check_shape(make_spec(6, 2, 64, 64, rope_pairs::halves, 50), 200);
   check_shape(make_spec(6, 2, 64, 64, rope_pairs::halves, 64), 140);
+  check_shape(make_spec(2, 1, 32, 32, rope_pairs::halves, 1), 70);
+  check_shape(make_spec(2, 1, 32, 32, rope_pairs::halves, 66), 256);
+  for (std::uint32_t size : {32U, 64U, 256U}) {
+    rope_kv_spec spec = make_spec(4, 1, size, size, rope_pairs::halves, 70);
+    spec.head_norms = true;
+    spec.eps = 1e-6f;
+    check_shape(spec, 140);
+  }
 }
 
 TEST(attention, any_way_to_cut_the_rows_gives_the_same_bits) {
@@ -232,6 +262,17 @@ TEST(attention, any_way_to_cut_the_rows_gives_the_same_bits) {
         }
       }
     }
+}
+
+TEST(attention, a_window_sees_its_last_chunks_alone) {
+  const attention_shape shape{2, 1, 32, 1.0f, 66};
+  // The first key may be the last of its chunk: 1 + 64 + 1 keys.
+  EXPECT_EQ(chunks_seen(shape, 100), 3u);
+  EXPECT_EQ(chunks_seen(shape, 2), 2u);
+  EXPECT_EQ(first_key(shape, 64), 0u);
+  EXPECT_EQ(first_key(shape, 65), 0u);
+  EXPECT_EQ(first_key(shape, 66), 1u);
+  EXPECT_EQ(attention_partial_grid(shape, 7, 100).x, 3u);
 }
 
 TEST(attention, pages_may_live_on_several_devices) {

@@ -25,8 +25,8 @@ inline std::vector<program> model_kernels() {
     list.push_back(linear(spec));
     list.push_back(embedding(*format, 512));
   }
-  for (activation_source source :
-       {activation_source::plain, activation_source::rms_norm, activation_source::swiglu}) {
+  for (activation_source source : {activation_source::plain, activation_source::rms_norm,
+                                   activation_source::swiglu, activation_source::geglu}) {
     activation_spec spec;
     spec.source = source;
     spec.k = spec.up_offset = 512;
@@ -45,6 +45,9 @@ inline std::vector<program> model_kernels() {
   rope.k_offset = 4 * 64;
   rope.v_offset = 6 * 64;
   list.push_back(rope_kv(rope));
+  rope.head_norms = true;
+  list.push_back(rope_kv(rope));
+  list.push_back(add_normalised({.k = 640, .eps = 1e-6f, .warps = 8}));
   list.push_back(attention_partial(shape));
   list.push_back(attention_combine(shape));
   list.push_back(gather_rows(512));

@@ -73,6 +73,12 @@ class gguf_metadata : public ::testing::Test {
   std::unique_ptr<file> meta_;
 };
 
+TEST_F(gguf_metadata, arrays_of_booleans) {
+  EXPECT_EQ(meta().booleans("bools").value(), (std::vector<bool>{true, false}));
+  EXPECT_FALSE(meta().booleans("u8s"));
+  EXPECT_FALSE(meta().booleans("true"));
+}
+
 TEST_F(gguf_metadata, finds_each_kind) {
   EXPECT_EQ(meta().integer<std::uint32_t>("u8"), 200U);
   EXPECT_EQ(meta().integer<std::int32_t>("i8"), -5);

@@ -42,7 +42,8 @@ INSTANTIATE_TEST_SUITE_P(
                     format{"tiny", "Q5_1"}, format{"tiny", "Q8_0"}, format{"tiny", "IQ4_NL"},
                     format{"tiny", "MXFP4"}, format{"tiny-k", "Q2_K"}, format{"tiny-k", "Q3_K"},
                     format{"tiny-k", "Q4_K"}, format{"tiny-k", "Q5_K"}, format{"tiny-k", "Q6_K"},
-                    format{"tiny-k", "IQ4_XS"}, format{"tiny-k", "Q4_K_M"}),
+                    format{"tiny-k", "IQ4_XS"}, format{"tiny-k", "Q4_K_M"},
+                    format{"tiny-gemma3", "Q4_K_M"}),
     [](const auto& i) {
       std::string name = std::string(i.param.shape) + "_" + i.param.quant;
       std::replace(name.begin(), name.end(), '-', '_');
@@ -72,11 +73,12 @@ TEST(exact, notices_one_flipped_bit) {
 
 // One kernel set, three executions: the interpreter defines what is right.
 TEST(exact, the_interpreter_agrees_on_a_whole_model) {
-  for (const char* quant : {"Q4_1", "Q8_0"}) {
+  for (const auto& [shape, quant] :
+       {format{"tiny", "Q4_1"}, format{"tiny", "Q8_0"}, format{"tiny-gemma3", "Q4_K_M"}}) {
     std::string hashes[2];
     const std::string devices[2] = {"interpreter", "cpu"};
     for (int i = 0; i < 2; i++) {
-      bench::exact_options o = tiny_run("tiny", quant);
+      bench::exact_options o = tiny_run(shape, quant);
       o.model.devices = {devices[i]};
       o.moves = 0;
       o.tokens = 2;
@@ -84,7 +86,7 @@ TEST(exact, the_interpreter_agrees_on_a_whole_model) {
       ASSERT_TRUE(r.has_value()) << to_string(r.error());
       hashes[i] = std::string(r->at("replies").as_array()[0].at("logits_hash").as_string());
     }
-    EXPECT_EQ(hashes[0], hashes[1]) << quant;
+    EXPECT_EQ(hashes[0], hashes[1]) << shape << " " << quant;
   }
 }
 

@@ -1,5 +1,4 @@
-// Faithful to the model: the demonstration model against llama.cpp's numbers
-// (tests/golden/README.md).
+// Faithful to the model: real models against llama.cpp's numbers (tests/golden/README.md).
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
@@ -67,12 +66,13 @@ class teacher final : public engine::reply_observer {
   std::promise<engine::reply_summary> done_;
 };
 
-TEST(faithful, smollm2_agrees_with_llama_cpp) {
-  const char* path = std::getenv("TERRANE_SMOLLM2");
+// `variable`: the environment's word for the model's file. `file`: the golden of llama.cpp's CPU
+// kernels on it; `unrounded`: that of llama.cpp where it rounds no activation.
+void expect_agreement(const char* variable, const std::string& file, const std::string& unrounded) {
+  const char* path = std::getenv(variable);
   if (path == nullptr)
-    GTEST_SKIP() << "TERRANE_SMOLLM2 does not name the model (tests/run.sh sets it)";
-  const golden g = read_golden("smollm2_perplexity.txt"),
-               exact = read_golden("smollm2_exact_perplexity.txt");
+    GTEST_SKIP() << variable << " does not name the model (tests/run.sh sets it)";
+  const golden g = read_golden(file), exact = read_golden(unrounded);
   ASSERT_EQ(g.tokens, exact.tokens);
   bench::model_choice choice;
   choice.path = path;
@@ -92,14 +92,22 @@ TEST(faithful, smollm2_agrees_with_llama_cpp) {
   const double perplexity = std::exp(t->nll / static_cast<double>(t->predicted));
   const double count = static_cast<double>(t->positions);
   std::printf(
-      "perplexity %.6f; llama.cpp on the file %.6f (%+.3f %%), without rounding %.6f (%+.3f %%)\n"
-      "likeliest tokens equal to llama.cpp's: on the file %.2f %%, without rounding %.2f %%\n",
+      "perplexity %.6f; llama.cpp's CPU kernels %.6f (%+.3f %%), without rounding %.6f (%+.3f %%)\n"
+      "likeliest tokens equal to llama.cpp's: CPU kernels %.2f %%, without rounding %.2f %%\n",
       perplexity, g.perplexity, 100 * (perplexity / g.perplexity - 1), exact.perplexity,
       100 * (perplexity / exact.perplexity - 1), 100 * static_cast<double>(t->agreed) / count,
       100 * static_cast<double>(t->agreed_exactly) / count);
   EXPECT_NEAR(perplexity / g.perplexity, 1.0, 0.005);
   EXPECT_NEAR(perplexity / exact.perplexity, 1.0, 0.005);
   EXPECT_GE(static_cast<double>(t->agreed_exactly) / count, 0.97);
+}
+
+TEST(faithful, smollm2_agrees_with_llama_cpp) {
+  expect_agreement("TERRANE_SMOLLM2", "smollm2_perplexity.txt", "smollm2_blas_perplexity.txt");
+}
+
+TEST(faithful, gemma3_agrees_with_llama_cpp) {
+  expect_agreement("TERRANE_GEMMA3", "gemma3_perplexity.txt", "gemma3_exact_perplexity.txt");
 }
 
 }  // namespace
