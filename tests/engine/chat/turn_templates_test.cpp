@@ -35,16 +35,15 @@ using testing::HasSubstr;
   "'<<SYS>>\\n' + system_message + '\\n<</SYS>>\\n\\n' + message['content'] %}" \
   "{% else %}{% set content = message['content'] %}{% endif %}" BY_ROLE(        \
       USER, "' '  + content.strip() + ' ' + eos_token") "{% endfor %}"
-#define LATE_SYSTEM(OPEN, ASSISTANT)                                               \
-  FIRST_IS_SYSTEM                                                                  \
-      "{{- bos_token }}{%- for message in loop_messages %}"                        \
-      "{%- if message[\"role\"] == \"user\" %}"                                    \
-      "{%- if loop.last and system_message is defined %}\n        {{- \"" OPEN     \
-      "\" + system_message + \"\\n\\n\" + message[\"content\"] + \"[/INST]\" }}\n" \
-      "{%- else %}{{- \"" OPEN                                                     \
-      "\" + message[\"content\"] + \"[/INST]\" }}{%- endif %}"                     \
-      "{%- elif message[\"role\"] == \"assistant\" %}{{- " ASSISTANT               \
-      " }}{%- endif %}{%- endfor %}"
+#define LATE_SYSTEM(OPEN, ASSISTANT)                                           \
+  FIRST_IS_SYSTEM                                                              \
+  "{{- bos_token }}{%- for message in loop_messages %}"                        \
+  "{%- if message[\"role\"] == \"user\" %}"                                    \
+  "{%- if loop.last and system_message is defined %}\n        {{- \"" OPEN     \
+  "\" + system_message + \"\\n\\n\" + message[\"content\"] + \"[/INST]\" }}\n" \
+  "{%- else %}{{- \"" OPEN                                                     \
+  "\" + message[\"content\"] + \"[/INST]\" }}{%- endif %}"                     \
+  "{%- elif message[\"role\"] == \"assistant\" %}{{- " ASSISTANT " }}{%- endif %}{%- endfor %}"
 
 const std::map<std::string, std::string> condensed = {
     {"llama-2",
