@@ -18,7 +18,7 @@ refusal named(const char* member, json::object fields, const std::string& messag
   return {std::string("io.terrane.Control.") + member, std::move(fields)};
 }
 
-std::string quoted(std::string_view text) { return "\"" + std::string(text) + "\""; }
+std::string in_quotes(std::string_view text) { return "\"" + std::string(text) + "\""; }
 
 // Levenshtein's distance, for "did you mean".
 std::size_t distance(std::string_view a, std::string_view b) {
@@ -131,13 +131,13 @@ refusal no_room(std::string_view device, std::int64_t needed_bytes, std::int64_t
 
 refusal unknown_part(std::string_view part, const std::vector<std::string>& known) {
   return named("UnknownPart", {{"part", part}},
-               "the model has no part " + quoted(part) + "." + suggestion(part, known));
+               "the model has no part " + in_quotes(part) + "." + suggestion(part, known));
 }
 
 refusal unknown_device(std::string_view device, const std::vector<std::string>& known) {
   return named("UnknownDevice",
                {{"device", device}, {"known", json::array(known.begin(), known.end())}},
-               "there is no device " + quoted(device) + "." + suggestion(device, known) +
+               "there is no device " + in_quotes(device) + "." + suggestion(device, known) +
                    " Known: " + listed(known));
 }
 

@@ -43,7 +43,7 @@ class table_reader {
       const char* data = lua_tolstring(L_, -1, &size);
       value.emplace(data, size);
     } else if (type != LUA_TNIL) {
-      fault(quoted(key) + " must be a text in quotes");
+      fault(in_quotes(key) + " must be a text in quotes");
     }
     lua_pop(L_, 1);
     return value;
@@ -54,7 +54,7 @@ class table_reader {
     if (!written) return std::nullopt;
     const parsed<std::int64_t> ms = parse_duration_ms(*written);
     if (ms) return *ms;
-    fault(quoted(key) + ": " + ms.error());
+    fault(in_quotes(key) + ": " + ms.error());
     return std::nullopt;
   }
 
@@ -64,7 +64,7 @@ class table_reader {
     if (!name) return std::nullopt;
     const std::optional<T> value = find_word(words, *name);
     if (!value) {
-      fault(quoted(key) + " cannot be '" + *name + "'" + name_hint(*name, names_of(words)));
+      fault(in_quotes(key) + " cannot be '" + *name + "'" + name_hint(*name, names_of(words)));
     }
     return value;
   }
@@ -75,7 +75,7 @@ class table_reader {
     if (const detector* d = detector_at(L_, -1)) {
       value = *d;
     } else {
-      fault("the policy needs " + quoted(key) + ", such as above(\"vram.used_ratio\", \"92%\")");
+      fault("the policy needs " + in_quotes(key) + ", such as above(\"vram.used_ratio\", \"92%\")");
     }
     lua_pop(L_, 1);
     return value;
@@ -146,7 +146,7 @@ class table_reader {
  private:
   static constexpr std::string_view limit_keys[] = {"bytes", "per"};
 
-  static std::string quoted(std::string_view key) { return "'" + std::string(key) + "'"; }
+  static std::string in_quotes(std::string_view key) { return "'" + std::string(key) + "'"; }
 
   std::uint64_t bytes(std::string_view key) {
     double value = 0;
@@ -155,7 +155,7 @@ class table_reader {
     lua_pop(L_, 1);
     if (type == LUA_TSTRING) {
       const parsed<double> written = parse_quantity(text(key).value_or(""), unit::bytes);
-      if (!written) fault(quoted(key) + ": " + written.error());
+      if (!written) fault(in_quotes(key) + ": " + written.error());
       value = written.value_or(0);
     }
     return value >= 1 && value < 9e15 ? static_cast<std::uint64_t>(value) : 0;

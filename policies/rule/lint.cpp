@@ -13,7 +13,7 @@ void error_at(const source_location& where, std::string message, std::vector<dia
   faults.push_back({severity::error, where, std::move(message)});
 }
 
-std::string quoted(std::string_view name) { return "'" + std::string(name) + "'"; }
+std::string in_quotes(std::string_view name) { return "'" + std::string(name) + "'"; }
 
 std::string limit_text(const term& t) {
   return std::string(t.compare == comparison::above ? "above " : "below ") +
@@ -29,7 +29,7 @@ void lint_metrics(const rule& r, const condition& c, std::vector<diagnostic>& fa
       if (offers(r.for_each, known)) list += (list.empty() ? "" : ", ") + std::string(known.name);
     }
     error_at(t.where,
-             quoted(m.name) + " is a metric of a " + std::string(name_of(m.belongs_to)) +
+             in_quotes(m.name) + " is a metric of a " + std::string(name_of(m.belongs_to)) +
                  ", and this policy is for each " + std::string(name_of(r.for_each)) +
                  "; it can use: " + list,
              faults);
@@ -38,7 +38,7 @@ void lint_metrics(const rule& r, const condition& c, std::vector<diagnostic>& fa
 
 void lint_band(const rule& r, const term& enter, const term& leave,
                std::vector<diagnostic>& faults) {
-  const std::string name = quoted(metric(enter.metric).name);
+  const std::string name = in_quotes(metric(enter.metric).name);
   if (enter.compare == leave.compare) {
     error_at(leave.where,
              "'leave' asks " + name + " " + limit_text(leave) + " and 'enter' " +
@@ -51,7 +51,7 @@ void lint_band(const rule& r, const term& enter, const term& leave,
   if (crossed || leave.limit == enter.limit) {
     error_at(leave.where,
              "there is no band between 'enter' (" + name + " " + limit_text(enter) +
-                 ") and 'leave' (" + limit_text(leave) + "), so policy " + quoted(r.name) +
+                 ") and 'leave' (" + limit_text(leave) + "), so policy " + in_quotes(r.name) +
                  " would flap; move one of them",
              faults);
   }
@@ -70,7 +70,7 @@ void lint_bands(const rule& r, std::vector<diagnostic>& faults) {
     faults.push_back(
         {severity::warning, r.leave.where,
          "'enter' and 'leave' have no metric in common, so nothing here keeps policy " +
-             quoted(r.name) + " from flapping"});
+             in_quotes(r.name) + " from flapping"});
   }
 }
 
@@ -115,7 +115,7 @@ void lint_targets(const rule& r, const declarative_action& a, std::vector<diagno
   for (const target_choice& t : a.to) {
     if (t.kind != target_kind::device || t.device.find(':') != std::string::npos) continue;
     error_at(r.where,
-             "'to' cannot be " + quoted(t.device) +
+             "'to' cannot be " + in_quotes(t.device) +
                  "; a device is named by kind and identity, such as vulkan:<uuid>" +
                  name_hint(t.device, names),
              faults);
@@ -147,7 +147,7 @@ bool counts_bytes(scope judged, const metric_entry& m) {
 void lint_rule(const rule& r, std::vector<diagnostic>& faults) {
   if (!is_plain_name(r.name, "-_.")) {
     error_at(r.where,
-             quoted(r.name) + " is no policy name: 1 to 64 letters, digits, '-', '_' and '.'",
+             in_quotes(r.name) + " is no policy name: 1 to 64 letters, digits, '-', '_' and '.'",
              faults);
   }
   lint_metrics(r, r.enter, faults);
@@ -165,9 +165,10 @@ void lint_names(const std::vector<rule>& rules, std::vector<diagnostic>& faults)
   for (const rule& r : rules) {
     const auto [at, is_new] = first.emplace(r.name, &r);
     if (is_new) continue;
-    error_at(r.where,
-             "there is a policy " + quoted(r.name) + " already, at " + to_string(at->second->where),
-             faults);
+    error_at(
+        r.where,
+        "there is a policy " + in_quotes(r.name) + " already, at " + to_string(at->second->where),
+        faults);
   }
 }
 
