@@ -144,8 +144,7 @@ result<void> check_options(const model& of, std::size_t devices, engine_options&
 
 result<std::unique_ptr<inference_engine>> inference_engine::start(
     std::unique_ptr<const model> of, std::vector<std::unique_ptr<device>> devices,
-    const engine_options& wanted,
-    const std::function<void(std::uint64_t done, std::uint64_t total)>& progress) {
+    const engine_options& wanted, const load_progress& progress) {
   engine_options options = wanted;
   result<void> ok = check_options(*of, devices.size(), options);
   if (!ok) return tl::unexpected<error>(ok.error());
@@ -170,8 +169,7 @@ result<std::unique_ptr<inference_engine>> inference_engine::start(
     for (std::uint32_t b : of->parts()[p].blocks) {
       result<resident_block_ptr> block =
           room.weights.bring(b, nullptr, nullptr, [&](std::uint64_t done) {
-            if (progress) progress(before + done, total);
-            return true;
+            return !progress || progress(before + done, total);
           });
       if (!block) return tl::unexpected<error>(block.error());
       before += (*block)->description->bytes;

@@ -163,13 +163,15 @@ struct engine_options {
   bool check_numbers = true;             // refuse weights with scales that are not finite
 };
 
+// Called while weights are loaded, with bytes done and in all; returns false to give up.
+using load_progress = std::function<bool(std::uint64_t done, std::uint64_t total)>;
+
 class inference_engine {
  public:
-  // Loads the model's weights to their places. `progress` gets bytes done and in all.
+  // Loads the model's weights to their places. Fails with `cancelled` when `progress` gives up.
   static result<std::unique_ptr<inference_engine>> start(
       std::unique_ptr<const model> of, std::vector<std::unique_ptr<device>> devices,
-      const engine_options& options,
-      const std::function<void(std::uint64_t done, std::uint64_t total)>& progress = {});
+      const engine_options& options, const load_progress& progress = {});
   virtual ~inference_engine() = default;  // ends replies and moves, then the threads
 
   virtual const model& loaded_model() const = 0;

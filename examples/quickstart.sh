@@ -58,7 +58,7 @@ daemon=$!
 ctl=$build/bin/terranectl
 for _ in $(seq 600); do
   "$ctl" status --json 2>/dev/null | grep -q '"state":"ready"' && break
-  kill -0 "$daemon" 2>/dev/null || { cat "$work/daemon.log" >&2; exit 1; }
+  { kill -0 "$daemon" 2>/dev/null && ! grep -q 'error:' "$work/daemon.log"; } || { cat "$work/daemon.log" >&2; exit 1; }
   sleep 0.1
 done
 "$ctl" devices

@@ -32,6 +32,32 @@ void service::set_ready(engine::inference_engine& engine, control_loop& loop,
   state_ = ipc::daemon_state::ready;
 }
 
+void service::set_failed(const std::string& reason) {
+  {
+    std::lock_guard lock(reason_guard_);
+    reason_ = reason;
+  }
+  state_ = ipc::daemon_state::failed;
+}
+
+std::optional<ipc::refusal> service::no_engine() const {
+  const ipc::daemon_state state = state_;
+  switch (state) {
+    case ipc::daemon_state::ready:
+      return std::nullopt;
+    case ipc::daemon_state::starting:
+      return ipc::refuse::not_ready(state, "the model is being loaded");
+    case ipc::daemon_state::stopping:
+      return ipc::refuse::shutting_down();
+    case ipc::daemon_state::failed:
+      break;
+  }
+  std::lock_guard lock(reason_guard_);
+  return ipc::refuse::not_ready(
+      state, reason_ + "; put that right and send SIGHUP to process " + std::to_string(getpid()) +
+                 ", or restart it after a change of its configuration");
+}
+
 result<std::uint32_t> service::device_index(const std::string& name) const {
   for (std::uint32_t d = 0; d < engine_->devices().size(); d++) {
     const engine::device_info& info = engine_->devices()[d]->info();
@@ -63,6 +89,10 @@ void service::status(const ipc::caller& who, ipc::answer<ipc::status_reply> to) 
   r.access = who.level;
   r.pid = getpid();
   r.uptime_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
+  if (r.state == ipc::daemon_state::failed) {
+    std::lock_guard lock(reason_guard_);
+    r.reason = reason_;
+  }
   if (r.state != ipc::daemon_state::ready) return to.finish(r);
   with_engine(to, [this, r, to](engine::inference_engine& e, control_loop& loop) mutable {
     const engine::engine_status s = e.status();
@@ -266,7 +296,7 @@ policies::policy_set::load_result<policies::policy_set_ptr> service::reload_poli
     log(log_level::error, "the policies were not replaced; the old set stays in force");
     return set;
   }
-  loop_->use(*set);
+  if (loop_ != nullptr) loop_->use(*set);
   const ipc::event e = event_now(ipc::event_kind::policy_reloaded,
                                  std::to_string((*set)->rules().size()) +
                                      " policies in force, revision " + (*set)->revision());

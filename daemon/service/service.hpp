@@ -1,8 +1,9 @@
 // Answers the control protocol: turns calls into commands for engine and policies, and what they
-// say into replies. Serves from before the model is loaded, refusing by name what needs one.
+// say into replies. Serves from before the model is loaded, and when it cannot be, refusing by name
+// what needs one.
 //
 // The control server calls it on its thread; whatever waits for the engine is done on a worker.
-// set_ready() and set_stopping() are called by the daemon's main.
+// The set_ functions are called by the daemon's main thread.
 #pragma once
 
 #include <atomic>
@@ -30,10 +31,14 @@ class service final : public ipc::control_service {
   // From now on calls reach them; both outlive the service's calls.
   void set_ready(engine::inference_engine& engine, control_loop& loop,
                  std::vector<engine::device_candidate> refused);
+  // There is no model, and why: until set_starting(), methods that need one say so.
+  void set_failed(const std::string& reason);
+  void set_starting() { state_ = ipc::daemon_state::starting; }
   void set_stopping() { state_ = ipc::daemon_state::stopping; }
   // Before engine and loop go: no call reaches them any more.
   void finish() { worker_.end(); }
-  // Loads the policies again: the same as PolicyReload, for SIGHUP.
+  // Loads the policies again, for SIGHUP; the same as PolicyReload once there is a model. Without
+  // one they are only returned.
   policies::policy_set::load_result<policies::policy_set_ptr> reload_policies();
 
   void status(const ipc::caller& who, ipc::answer<ipc::status_reply> to) override;
@@ -65,13 +70,10 @@ class service final : public ipc::control_service {
   void why(const ipc::caller& who, std::string part, ipc::answer<ipc::why_reply> to) override;
 
  private:
-  // Runs f(engine, loop) on the worker, or refuses: not ready, stopping.
+  // Runs f(engine, loop) on the worker, or refuses: not ready, failed, stopping.
   template <class Answer, class F>
   void with_engine(const Answer& to, F f) {
-    const ipc::daemon_state state = state_;
-    if (state == ipc::daemon_state::starting)
-      return to.fail(ipc::refuse::not_ready(state, "the model is being loaded"));
-    if (state == ipc::daemon_state::stopping) return to.fail(ipc::refuse::shutting_down());
+    if (const auto refused = no_engine()) return to.fail(*refused);
     worker_.add([this, f = std::move(f)]() mutable { f(*engine_, *loop_); });
   }
   // The same with the session, if it exists and the caller may use it.
@@ -87,6 +89,7 @@ class service final : public ipc::control_service {
       to.fail(ipc::refuse::unknown_session(session));
     });
   }
+  std::optional<ipc::refusal> no_engine() const;
   ipc::part_placement placement_of(const engine::engine_status& status,
                                    engine::part_index part) const;
   ipc::decision_info describe(const policies::decision_record& r) const;
@@ -102,6 +105,8 @@ class service final : public ipc::control_service {
   const config& config_;
   ipc::event_hub& events_;
   std::atomic<ipc::daemon_state> state_{ipc::daemon_state::starting};
+  mutable std::mutex reason_guard_;
+  std::string reason_;  // of `failed`
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   engine::inference_engine* engine_ = nullptr;  // set before state_ is ready
   control_loop* loop_ = nullptr;

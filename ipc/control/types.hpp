@@ -19,7 +19,7 @@ BOOST_DEFINE_ENUM_CLASS(access_level, observe, operate, admin)
 
 // ---- The daemon -------------------------------------------------------------------------------
 
-BOOST_DEFINE_ENUM_CLASS(daemon_state, starting, ready, stopping)
+BOOST_DEFINE_ENUM_CLASS(daemon_state, starting, ready, failed, stopping)
 BOOST_DEFINE_ENUM_CLASS(device_kind, cpu, vulkan, cuda)
 BOOST_DEFINE_ENUM_CLASS(device_state, ready, refused, lost)
 
@@ -40,6 +40,7 @@ BOOST_DESCRIBE_STRUCT(model_info, (),
 struct status_reply {
   std::string version;
   daemon_state state = daemon_state::starting;
+  std::optional<std::string> reason;  // of `failed`
   access_level access = access_level::observe;  // the caller's level
   std::int64_t pid = 0;
   double uptime_s = 0;
@@ -56,9 +57,9 @@ struct status_reply {
   std::vector<std::string> warnings;
 };
 BOOST_DESCRIBE_STRUCT(status_reply, (),
-                      (version, state, access, pid, uptime_s, revision, policy_revision, model,
-                       devices, sessions, generating, policies, moves, decode_tok_s, last_decision,
-                       warnings))
+                      (version, state, reason, access, pid, uptime_s, revision, policy_revision,
+                       model, devices, sessions, generating, policies, moves, decode_tok_s,
+                       last_decision, warnings))
 
 struct device_info {
   std::string name;

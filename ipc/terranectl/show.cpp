@@ -60,6 +60,9 @@ void print_status(const context& with, const status_reply& status) {
     print_working(with, status);
   } else if (status.state == daemon_state::starting) {
     line(with, "model", "is being loaded");
+  } else if (status.state == daemon_state::failed) {
+    line(with, "model", "could not be loaded: " + status.reason.value_or("the journal says why"));
+    line(with, "again", "put that right, then: kill -HUP " + std::to_string(status.pid));
   }
   line(with, "access", std::string("you may ") + verb_of(status.access));
   for (const std::string& warning : status.warnings) {

@@ -81,16 +81,28 @@ class Daemon:
     def client(self):
         return Client(self.socket)
 
-    def ready(self):
+    def status(self):
+        return self.client().call("Status")["parameters"]
+
+    def comes_to(self, wanted):
         def state():
             if self.process.poll() is not None:
                 raise AssertionError("terraned ended: " + self.said())
             try:
-                return self.client().call("Status")["parameters"]["state"] == "ready"
+                state = self.status()["state"]
             except (ConnectionError, FileNotFoundError, ConnectionRefusedError):
                 return False
-        until(state, "the daemon to be ready")
+            if state == "failed" != wanted:
+                raise AssertionError("terraned has no model: " + self.said())
+            return state == wanted
+        until(state, "the daemon to be " + wanted)
         return self
+
+    def ready(self):
+        return self.comes_to("ready")
+
+    def ctl(self, *arguments):
+        return subprocess.run([TERRANECTL, "--socket", str(self.socket), *arguments], capture_output=True, text=True)
 
     def stop(self):
         if self.process.poll() is None:
@@ -211,7 +223,7 @@ class ProcessTest(unittest.TestCase):
         third = self.start().ready()
         self.assertEqual(third.client().call("Status")["parameters"]["state"], "ready")
 
-    def test_bad_models_end_the_start_by_name(self):
+    def test_a_bad_model_is_named_and_the_daemon_lives(self):
         bad = self.folder / "bad.gguf"
         data = self.model.read_bytes()
         for what, content, expected in (("truncated", data[: len(data) // 2], "bad.gguf"),
@@ -220,9 +232,81 @@ class ProcessTest(unittest.TestCase):
             with self.subTest(what):
                 bad.write_bytes(content)
                 d = Daemon(self.folder, bad)
-                self.assertEqual(d.process.wait(PATIENCE), 1)
-                self.assertIn(expected, d.said())
-                d.log.close()
+                self.daemons.append(d)
+                status = d.comes_to("failed").status()
+                self.assertIn(expected, status["reason"])
+                self.assertEqual(d.said().count(status["reason"]), 1)
+                shown = d.ctl("status")
+                self.assertEqual(shown.returncode, 0)
+                self.assertIn("could not be loaded: " + status["reason"], shown.stdout)
+                for command in (["devices"], ["placement"], ["telemetry"], ["generate", "a"], ["move", "head", "cpu"],
+                                ["policy", "ls"], ["policy", "reload"]):
+                    refused = d.ctl(*command)
+                    self.assertEqual(refused.returncode, 1, command)
+                    self.assertIn(status["reason"], refused.stderr)
+                error = d.client().call("Generate", prompt="a")
+                self.assertEqual((error["error"], error["parameters"]["state"]),
+                                 ("io.terrane.Control.NotReady", "failed"))
+                d.process.send_signal(signal.SIGTERM)
+                self.assertEqual(d.process.wait(PATIENCE), 0)
+
+    def test_a_model_that_is_put_right_is_loaded_at_a_signal(self):
+        notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        notify.bind(str(self.folder / "notify"))
+        notify.settimeout(PATIENCE)
+        self.addCleanup(notify.close)
+        heard = []
+
+        def hears(*words):
+            while not any(all(word in line for word in words) for line in heard):
+                heard.append(notify.recv(4096).decode())
+            heard.clear()
+
+        model = self.folder / "missing.gguf"
+        (self.folder / "policies").mkdir()
+        d = self.start(model=model, environment={"NOTIFY_SOCKET": str(self.folder / "notify"), "WATCHDOG_USEC": "30000000"})
+        hears("READY=1", "STATUS=No model: ", "missing.gguf")
+        hears("WATCHDOG=1")
+        d.process.send_signal(signal.SIGHUP)
+        hears("READY=1", "STATUS=No model: ", "missing.gguf")
+        (self.folder / "policies" / "one.yaml").write_text(POLICY.format(name="late"))
+        os.symlink(self.model, model)
+        d.process.send_signal(signal.SIGHUP)
+        hears("READY=1", "STATUS=Ready: ")
+        hears("WATCHDOG=1")
+        self.assertEqual(d.status()["state"], "ready")
+        self.assertIsNone(d.status().get("reason"))
+        self.assertEqual(d.client().call("PolicyList")["parameters"]["policies"][0]["name"], "late")
+        self.assertEqual(d.client().call("Generate", prompt="a", max_tokens=2)["parameters"]["summary"]["generated_tokens"], 2)
+
+    def test_a_stop_while_the_model_is_loaded_is_taken_at_once(self):
+        d = self.start()
+        until(lambda: "serving" in d.said(), "the daemon to serve")
+        d.process.send_signal(signal.SIGTERM)
+        self.assertEqual(d.process.wait(PATIENCE), 0)
+        self.assertIn("stopping", d.said())
+
+    def test_the_watchdog_is_fed_between_rare_looks(self):
+        notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        notify.bind(str(self.folder / "notify"))
+        notify.settimeout(PATIENCE)
+        self.addCleanup(notify.close)
+        d = Daemon(self.folder, self.model)
+        d.stop()
+        text = (self.folder / "terraned.yaml").read_text().replace("period: 50ms", "period: 10m")
+        (self.folder / "rare.yaml").write_text(text)
+        said = open(self.folder / "rare.log", "w")
+        rare = subprocess.Popen([TERRANED, "--config", str(self.folder / "rare.yaml")], stderr=said,
+                                env={**os.environ, "NOTIFY_SOCKET": str(self.folder / "notify"), "WATCHDOG_USEC": "100000"})
+        self.addCleanup(said.close)
+        self.addCleanup(rare.wait)
+        self.addCleanup(rare.kill)
+        seen = ""
+        while "READY=1" not in seen:
+            seen += notify.recv(4096).decode() + "\n"
+        pings = 0
+        while pings < 3:
+            pings += notify.recv(4096).decode().count("WATCHDOG=1")
 
     def test_refuses_by_name_with_the_numbers(self):
         d = self.start().ready()
@@ -319,9 +403,8 @@ class ProcessTest(unittest.TestCase):
         self.assertTrue(decision["text"].startswith("A dry run on snapshot"), decision["text"])
 
     def test_an_inherited_journal_stream_does_not_swallow_messages(self):
-        d = self.start(model="/missing.gguf", environment={"JOURNAL_STREAM": "9:1234567"})
-        self.assertEqual(d.process.wait(PATIENCE), 1)
-        self.assertIn("/missing.gguf", d.said())
+        d = self.start(model="/missing.gguf", environment={"JOURNAL_STREAM": "9:1234567"}).comes_to("failed")
+        self.assertIn("error: the model could not be loaded: /missing.gguf", d.said())
 
     def test_pins_that_fit_no_part_are_told(self):
         d = self.start(extra="pinned: [layer.99.attn, head]\n").ready()

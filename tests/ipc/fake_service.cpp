@@ -93,6 +93,9 @@ void fake_service::status(const caller& who, answer<status_reply> to) {
   status_reply reply;
   reply.version = "0.1.0";
   reply.state = state;
+  if (state == daemon_state::failed) {
+    reply.reason = "tiny.gguf: is truncated";
+  }
   reply.access = who.level;
   reply.pid = 4711;
   reply.uptime_s = 3725;

@@ -225,6 +225,15 @@ TEST_F(terranectl_test, a_daemon_that_loads_shows_no_counts) {
   EXPECT_THAT(out.str(), Not(HasSubstr("revision")));
 }
 
+TEST_F(terranectl_test, a_daemon_without_a_model_says_why_and_how_to_go_on) {
+  start();
+  service.state = daemon_state::failed;
+  EXPECT_EQ(run({"status"}), 0);
+  EXPECT_THAT(out.str(), HasSubstr("could not be loaded: tiny.gguf: is truncated"));
+  EXPECT_THAT(out.str(), HasSubstr("kill -HUP 4711"));
+  EXPECT_THAT(out.str(), Not(HasSubstr("revision")));
+}
+
 TEST_F(terranectl_test, generate_passes_its_settings_on) {
   start();
   std::thread program([this] {

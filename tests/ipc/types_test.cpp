@@ -138,6 +138,7 @@ TEST(types, errors_have_the_parameters_of_the_interface) {
   for (const refusal& error : {refuse::not_permitted("Move", access_level::operate),
                                refuse::not_your_session(3),
                                refuse::not_ready(daemon_state::starting, "loading"),
+                               refuse::not_ready(daemon_state::failed, "the file is truncated"),
                                refuse::shutting_down(),
                                refuse::too_many_connections(64),
                                refuse::too_slow("the reply"),

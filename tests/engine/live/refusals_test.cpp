@@ -35,6 +35,27 @@ TEST(refusals, a_prompt_beyond_the_context_with_both_counts) {
   EXPECT_EQ(r.error().available, 64U);
 }
 
+TEST(refusals, a_start_that_is_given_up_ends_before_the_weights_are_there) {
+  auto model = engine::model::open(tiny_model("tiny", "Q4_1"));
+  ASSERT_TRUE(model.has_value()) << to_string(model.error());
+  auto cpu = engine::open_device("cpu", {});
+  ASSERT_TRUE(cpu.has_value()) << to_string(cpu.error());
+  std::vector<std::unique_ptr<engine::device>> devices;
+  devices.push_back(std::move(*cpu));
+  std::uint64_t reached = 0, all = 0;
+  auto e = engine::inference_engine::start(std::move(*model), std::move(devices), {},
+                                           [&](std::uint64_t done, std::uint64_t total) {
+                                             EXPECT_EQ(reached, 0U) << "it goes on";
+                                             reached = done;
+                                             all = total;
+                                             return false;
+                                           });
+  ASSERT_FALSE(e.has_value());
+  EXPECT_EQ(e.error().code, error_code::cancelled);
+  EXPECT_GT(reached, 0U);
+  EXPECT_LT(reached, all);
+}
+
 TEST(refusals, a_token_outside_the_vocabulary) {
   auto e = tiny_engine();
   engine::generate_request r = request(*e, 3, 5);

@@ -1,0 +1,36 @@
+// Starts the engine that a configuration asks for: opens the model and its devices, loads the
+// weights. Takes as long as that takes; any thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/config/config.hpp"
+#include "engine/device/discovery.hpp"
+#include "engine/engine.hpp"
+
+namespace terrane::daemon {
+
+struct start_settings {
+  std::string cache_folder;  // of compiled kernels
+  std::function<result<std::unique_ptr<engine::device>>(const std::string& name,
+                                                        const engine::device_settings& settings)>
+      open_device = engine::open_device;
+  // Asked between the steps of a start, and while weights are loaded: false gives the start up.
+  engine::load_progress progress;
+  // Told what the configuration wants and does not get, in a sentence each.
+  std::function<void(const std::string& sentence)> warn;
+};
+
+struct started_engine {
+  std::unique_ptr<engine::inference_engine> engine;
+  // Devices of the machine that cannot be used, and why.
+  std::vector<engine::device_candidate> refused;
+};
+
+// Fails with what is wrong with model or devices, or `cancelled`.
+result<started_engine> start_engine(const config& c, const start_settings& settings);
+
+}  // namespace terrane::daemon

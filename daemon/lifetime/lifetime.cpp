@@ -1,0 +1,236 @@
+#include "daemon/lifetime/lifetime.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include "daemon/journal/event.hpp"
+#include "daemon/journal/log.hpp"
+#include "daemon/lifetime/load_thread.hpp"
+#include "daemon/lifetime/wake_up.hpp"
+#include "daemon/loop/control_loop.hpp"
+#include "daemon/service/service.hpp"
+#include "daemon/version.hpp"
+#include "ipc/control/server.hpp"
+#include "kernels/cache/code_cache.hpp"
+
+namespace terrane::daemon {
+
+namespace {
+
+void warn(const std::string& sentence) { log(log_level::warning, sentence); }
+
+// A cache that cannot be kept is no reason not to start, but each start then compiles again.
+void warn_of_cache(const std::string& folder) {
+  std::error_code fault;
+  std::filesystem::create_directories(folder, fault);
+  if (access(folder.c_str(), W_OK | X_OK) != 0)
+    warn("cache: " + folder + " cannot be written (" + std::strerror(errno) +
+         "); kernels will be compiled again at each start");
+}
+
+// systemd takes a message as lines; a text from elsewhere, such as a file's name, is one.
+std::string one_line(std::string text) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < ' ') c = ' ';
+  return text;
+}
+
+// A socket that systemd passes in, else one of our own at the configured path.
+ipc::result<ipc::varlink::listen_socket> open_socket(const config& c) {
+  const int passed = sd_listen_fds(1);
+  if (passed > 1)
+    return ipc::fail(ipc::error_code::io,
+                     std::to_string(passed) + " sockets were passed in, expected one");
+  if (passed == 1) return ipc::varlink::listen_socket::from_descriptor(SD_LISTEN_FDS_START);
+  return ipc::varlink::listen_socket::at_path(c.socket);
+}
+
+// Tells systemd how far the weights are, each twentieth of the way.
+engine::load_progress tell_systemd() {
+  return [told = -1](std::uint64_t done, std::uint64_t total) mutable {
+    const int percent = static_cast<int>(done * 100 / std::max<std::uint64_t>(1, total));
+    if (percent / 5 == told) return true;
+    told = percent / 5;
+    sd_notifyf(0, "STATUS=Loading weights, %d %%\nEXTEND_TIMEOUT_USEC=60000000", percent);
+    return true;
+  };
+}
+
+class lifetime {
+ public:
+  lifetime(const config& c, policies::policy_set_ptr set)
+      : config_(c),
+        set_(std::move(set)),
+        answers_(c, events_),
+        server_(answers_, events_, {version, {c.operate_group, c.admin_group}, {}}),
+        loading_(call_main) {}
+
+  bool serve();
+  void run();   // until it is told to stop
+  void stop();
+
+ private:
+  void begin_load();
+  void end_load(result<started_engine> outcome);
+  void take_into_use(started_engine started);
+  void serve_without_model(const error& why);
+  void reload();
+  void pass_time();
+  void say_ready(const std::string& status);
+
+  const config& config_;
+  policies::policy_set_ptr set_;  // as of the last start or reload from here
+  ipc::event_hub events_;
+  service answers_;
+  ipc::control_server server_;
+  load_thread loading_;
+  std::unique_ptr<engine::inference_engine> engine_;
+  std::optional<control_loop> loop_;
+  std::int64_t next_tick_ms_ = 0;
+  bool said_ready_ = false, failed_ = false;
+};
+
+bool lifetime::serve() {
+  ipc::result<ipc::varlink::listen_socket> socket = open_socket(config_);
+  if (!socket) {
+    log(log_level::error, socket.error().message);
+    return false;
+  }
+  const std::string at = socket->name();
+  if (auto ok = server_.start(std::move(*socket)); !ok) {
+    log(log_level::error, ok.error().message);
+    return false;
+  }
+  log(log_level::info, "serving " + at + ", loading " + config_.model_file.string());
+  return true;
+}
+
+void lifetime::run() {
+  begin_load();
+  std::uint64_t watchdog_us = 0;
+  const bool watched = sd_watchdog_enabled(0, &watchdog_us) > 0;
+  while (true) {
+    std::int64_t until = next_tick_ms_;
+    if (watched)
+      until = std::min(until, steady_ms() + static_cast<std::int64_t>(watchdog_us / 2000));
+    switch (wait_for_wake_up(until)) {
+      case wake_up::stop:
+        return;
+      case wake_up::reload:
+        reload();
+        break;
+      case wake_up::called:
+        if (auto outcome = loading_.take()) end_load(std::move(*outcome));
+        break;
+      case wake_up::time:
+        pass_time();
+        break;
+    }
+  }
+}
+
+void lifetime::pass_time() {
+  if (steady_ms() >= next_tick_ms_) {
+    if (loop_) loop_->tick();
+    next_tick_ms_ = std::max(next_tick_ms_ + config_.period_ms, steady_ms());
+  }
+  sd_notify(0, "WATCHDOG=1");  // after a completed tick, so that a stuck one is noticed
+}
+
+void lifetime::begin_load() {
+  failed_ = false;
+  start_settings settings;
+  settings.cache_folder =
+      config_.cache_folder.empty() ? kernels::default_cache_folder() : config_.cache_folder;
+  settings.warn = warn;
+  settings.progress = tell_systemd();
+  warn_of_cache(settings.cache_folder);
+  next_tick_ms_ = steady_ms();
+  loading_.start(config_, std::move(settings));
+}
+
+void lifetime::end_load(result<started_engine> outcome) {
+  if (outcome)
+    take_into_use(std::move(*outcome));
+  else
+    serve_without_model(outcome.error());
+}
+
+void lifetime::take_into_use(started_engine started) {
+  engine_ = std::move(started.engine);
+  snapshot_builder builder(*engine_, make_sources(config_, engine_->devices()), config_.pinned);
+  for (const std::string& pattern : builder.pinned_nowhere())
+    warn("pinned: the model has no part '" + pattern + "'");
+  loop_.emplace(*engine_, std::move(builder), set_, events_, steady_ms);
+  answers_.set_ready(*engine_, *loop_, std::move(started.refused));
+  const std::string& name = engine_->loaded_model().config().name;
+  log(log_level::notice, "ready: " + name + " on " + std::to_string(engine_->devices().size()) +
+                             " devices, " + std::to_string(set_->rules().size()) + " policies");
+  events_.publish(event_now(ipc::event_kind::started, name + " is ready"));
+  say_ready("Ready: " + name);
+  next_tick_ms_ = steady_ms();
+}
+
+void lifetime::serve_without_model(const error& why) {
+  failed_ = true;
+  const std::string reason = to_string(why);
+  answers_.set_failed(reason);
+  log(log_level::error, "the model could not be loaded: " + reason +
+                            "; terraned stays, and SIGHUP makes it try again");
+  events_.publish(
+      event_now(ipc::event_kind::warning, "the model could not be loaded: " + reason));
+  say_ready("No model: " + reason);
+}
+
+// A start is over for systemd when it is known what came of it: without a model there is a daemon
+// that says why.
+void lifetime::say_ready(const std::string& status) {
+  sd_notifyf(0, "READY=1\nSTATUS=%s", one_line(status).c_str());
+  said_ready_ = true;
+}
+
+void lifetime::reload() {
+  if (said_ready_)
+    sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%lld", static_cast<long long>(steady_ms()) * 1000);
+  if (auto set = answers_.reload_policies()) set_ = *set;  // it tells the journal how it went
+  if (said_ready_) sd_notify(0, "READY=1");
+  if (!failed_) return;
+  log(log_level::notice, "loading " + config_.model_file.string() + " again");
+  answers_.set_starting();
+  begin_load();
+}
+
+void lifetime::stop() {
+  log(log_level::notice, "stopping");
+  events_.publish(event_now(ipc::event_kind::stopping, "the daemon is stopping"));
+  sd_notify(0, "STOPPING=1\nSTATUS=Stopping");
+  loading_.give_up();
+  answers_.set_stopping();
+  server_.stop();
+  answers_.finish();
+}
+
+}  // namespace
+
+int live(const config& c) {
+  block_signals();
+  auto set = policies::policy_set::load(c.policies);
+  if (!set) {
+    for (const policies::diagnostic& d : set.error()) log(d);
+    log(log_level::error, "the policies have faults; terraned does not start with them");
+    return 1;
+  }
+  for (const policies::diagnostic& d : (*set)->warnings()) log(d);
+  lifetime life(c, std::move(*set));
+  if (!life.serve()) return 1;
+  life.run();
+  life.stop();
+  return 0;
+}
+
+}  // namespace terrane::daemon
