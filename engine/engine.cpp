@@ -167,10 +167,9 @@ result<std::unique_ptr<inference_engine>> inference_engine::start(
     ok = room.open(*of, shape);
     if (!ok) return tl::unexpected<error>(ok.error());
     for (std::uint32_t b : of->parts()[p].blocks) {
-      result<resident_block_ptr> block =
-          room.weights.bring(b, nullptr, nullptr, [&](std::uint64_t done) {
-            return !progress || progress(before + done, total);
-          });
+      result<resident_block_ptr> block = room.weights.bring(
+          b, nullptr, nullptr,
+          [&](std::uint64_t done) { return !progress || progress(before + done, total); });
       if (!block) return tl::unexpected<error>(block.error());
       before += (*block)->description->bytes;
       blocks[p].push_back(std::move(*block));

@@ -1,7 +1,10 @@
 #include "daemon/config/config.hpp"
 
+#include <algorithm>
+#include <array>
 #include <fstream>
 
+#include "policies/vocabulary/nearest.hpp"
 #include "policies/yaml/map_reader.hpp"
 
 namespace terrane::daemon {
@@ -59,7 +62,7 @@ class config_reader {
       if (!r.usable()) continue;
       device_config d;
       if (r.required_key("name", "a device's name, such as cpu or vulkan") != nullptr)
-        d.name = r.text("name").value_or("");
+        d.name = device_name(r);
       std::uint32_t threads = 0;
       read_integer(r, "threads", 0, 4096, threads);
       d.threads = threads;
@@ -70,6 +73,17 @@ class config_reader {
       r.finish();
       out_.devices.push_back(std::move(d));
     }
+  }
+
+  // A name that no driver can offer is a slip of the pen, and told before anything is started.
+  static std::string device_name(map_reader& r) {
+    static constexpr std::array<std::string_view, 3> kinds = {"cpu", "vulkan", "cuda"};
+    const std::string name = r.text("name").value_or("");
+    const std::string_view kind = std::string_view(name).substr(0, name.find(':'));
+    if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end())
+      r.fault(r.where(), "there is no kind of device '" + std::string(kind) + "'" +
+                             policies::name_hint(kind, kinds));
+    return name;
   }
 
   void read_telemetry(const node& n) {

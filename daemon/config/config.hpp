@@ -28,7 +28,7 @@ struct config {
   std::uint32_t rows = 64;              // tokens of one step
   bool check_numbers = true;            // refuse a file with scales that are not finite
   std::vector<device_config> devices;   // in the order of their numbers in the engine
-  std::string start_on;             // device that holds all parts at the start; empty: the first
+  std::string start_on;  // device that holds all parts at the start; empty: the first usable one
   std::vector<std::string> pinned;  // part names or patterns with * and ? that never move
   std::vector<std::filesystem::path> policies;
   std::int64_t period_ms = 1000;        // of telemetry and policies

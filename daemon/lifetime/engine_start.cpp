@@ -24,12 +24,16 @@ class starting {
                                                    settings_.progress);
     if (!started) return tl::unexpected<error>(started.error());
     out_.engine = std::move(*started);
-    for (engine::device_candidate& c : engine::list_devices(device_settings()))
-      if (!c.refused.empty()) out_.refused.push_back(std::move(c));
+    list_refused();
     return std::move(out_);
   }
 
  private:
+  struct refusal {
+    std::string configured;  // its name in the configuration
+    engine::device_candidate device;
+  };
+
   engine::device_settings device_settings() const {
     engine::device_settings s;
     s.cache_folder = settings_.cache_folder;
@@ -44,23 +48,82 @@ class starting {
       engine::device_settings settings = device_settings();
       settings.cpu_threads = d.threads;
       result<std::unique_ptr<engine::device>> opened = settings_.open_device(d.name, settings);
-      if (!opened) return tl::unexpected<error>(opened.error());
-      (*opened)->set_budget_bytes(d.budget_bytes);
-      log(log_level::info, (*opened)->info().name + ": " + (*opened)->info().description);
-      devices_.push_back(std::move(*opened));
+      if (!opened) {
+        refuse(d, opened.error());
+      } else if (is_open((*opened)->info().name)) {
+        refuse(d, {error_code::conflict, "it is in the list of devices twice", d.name});
+      } else {
+        (*opened)->set_budget_bytes(d.budget_bytes);
+        log(log_level::info, (*opened)->info().name + ": " + (*opened)->info().description);
+        devices_.push_back(std::move(*opened));
+        out_.devices.push_back(d);
+      }
     }
-    return {};
+    if (!devices_.empty()) return {};
+    std::string all;
+    for (const refusal& r : refused_)
+      all += (all.empty() ? "" : "; ") + r.device.info.name + ": " + r.device.refused;
+    return fail(error_code::unsupported, "none can be used: " + all, "devices");
   }
 
-  // The one that all parts are on at the start.
+  // A device that cannot be used is left out, alone.
+  void refuse(const device_config& d, const error& why) {
+    refusal r;
+    r.configured = d.name;
+    // Of a kind alone, the error may name the very device.
+    r.device.info.name = why.where.starts_with(d.name + ":") ? why.where : d.name;
+    for (engine::device_kind kind : {engine::device_kind::vulkan, engine::device_kind::cuda})
+      if (d.name.starts_with(engine::to_string(kind))) r.device.info.kind = kind;
+    r.device.refused = why.message;
+    if (settings_.warn)
+      settings_.warn("device " + r.device.info.name + " is left out: " + why.message);
+    refused_.push_back(std::move(r));
+  }
+
+  bool is_open(const std::string& name) const {
+    return std::any_of(devices_.begin(), devices_.end(),
+                       [&](const auto& d) { return d->info().name == name; });
+  }
+
+  // The one that all parts are on at the start. Who names one means that one: with its parts
+  // elsewhere the model might not fit, or be slower than anybody would wait for.
   result<std::uint32_t> first_device() const {
-    if (config_.start_on.empty()) return 0;
+    const std::string& wanted = config_.start_on;
+    if (wanted.empty()) return 0;
     for (std::uint32_t d = 0; d < devices_.size(); d++)
-      if (config_.devices[d].name == config_.start_on ||
-          devices_[d]->info().name == config_.start_on)
-        return d;
-    return fail(error_code::not_found, "start_on names '" + config_.start_on +
-                                           "', which is not one of the devices");
+      if (out_.devices[d].name == wanted || devices_[d]->info().name == wanted) return d;
+    for (const refusal& r : refused_) {
+      if (r.configured != wanted && r.device.info.name != wanted) continue;
+      return fail(error_code::unsupported,
+                  "'" + wanted + "' cannot be used: " + r.device.refused +
+                      ". Name another device, or leave start_on out to begin on the first that can",
+                  "start_on");
+    }
+    return fail(error_code::not_found, "'" + wanted + "' is not one of the devices", "start_on");
+  }
+
+  // What `terranectl devices` shows beside those in use: refused ones of the configuration, then of
+  // the machine.
+  void list_refused() {
+    std::vector<engine::device_candidate> machine = engine::list_devices(device_settings());
+    for (refusal& r : refused_) {
+      for (const engine::device_candidate& c : machine)
+        if (c.info.name == r.device.info.name) r.device.info = c.info;
+      // The same device under another name is in use.
+      if (!is_used(r.device.info.name)) out_.refused.push_back(std::move(r.device));
+    }
+    for (engine::device_candidate& c : machine) {
+      const bool listed = std::any_of(out_.refused.begin(), out_.refused.end(),
+                                      [&](const auto& r) { return r.info.name == c.info.name; });
+      if (!c.refused.empty() && !listed) out_.refused.push_back(std::move(c));
+    }
+  }
+
+  bool is_used(const std::string& name) const {
+    const auto used = out_.engine->devices();
+    return std::any_of(used.begin(), used.end(), [&](const engine::device* d) {
+      return d->info().name == name || engine::to_string(d->info().kind) == name;
+    });
   }
 
   engine::engine_options options_for(const engine::model& m, std::uint32_t first) const {
@@ -81,6 +144,7 @@ class starting {
   const config& config_;
   const start_settings& settings_;
   std::vector<std::unique_ptr<engine::device>> devices_;
+  std::vector<refusal> refused_;
   started_engine out_;
 };
 

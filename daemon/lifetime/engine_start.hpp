@@ -26,11 +26,14 @@ struct start_settings {
 
 struct started_engine {
   std::unique_ptr<engine::inference_engine> engine;
+  std::vector<device_config> devices;  // as the engine counts them
   // Devices of the machine that cannot be used, and why.
   std::vector<engine::device_candidate> refused;
 };
 
-// Fails with what is wrong with model or devices, or `cancelled`.
+// A device that cannot be opened, or fails the self-test of the numeric contract, is left out and
+// the others are used. Fails with what is wrong with the model; when no device is left, or start_on
+// names one that was left out; or with `cancelled`.
 result<started_engine> start_engine(const config& c, const start_settings& settings);
 
 }  // namespace terrane::daemon

@@ -71,7 +71,7 @@ class lifetime {
         loading_(call_main) {}
 
   bool serve();
-  void run();   // until it is told to stop
+  void run();  // until it is told to stop
   void stop();
 
  private:
@@ -163,11 +163,12 @@ void lifetime::end_load(result<started_engine> outcome) {
 
 void lifetime::take_into_use(started_engine started) {
   engine_ = std::move(started.engine);
-  snapshot_builder builder(*engine_, make_sources(config_, engine_->devices()), config_.pinned);
+  snapshot_builder builder(*engine_, make_sources(config_, started.devices, engine_->devices()),
+                           config_.pinned);
   for (const std::string& pattern : builder.pinned_nowhere())
     warn("pinned: the model has no part '" + pattern + "'");
   loop_.emplace(*engine_, std::move(builder), set_, events_, steady_ms);
-  answers_.set_ready(*engine_, *loop_, std::move(started.refused));
+  answers_.set_ready(*engine_, *loop_, std::move(started.devices), std::move(started.refused));
   const std::string& name = engine_->loaded_model().config().name;
   log(log_level::notice, "ready: " + name + " on " + std::to_string(engine_->devices().size()) +
                              " devices, " + std::to_string(set_->rules().size()) + " policies");
@@ -182,8 +183,7 @@ void lifetime::serve_without_model(const error& why) {
   answers_.set_failed(reason);
   log(log_level::error, "the model could not be loaded: " + reason +
                             "; terraned stays, and SIGHUP makes it try again");
-  events_.publish(
-      event_now(ipc::event_kind::warning, "the model could not be loaded: " + reason));
+  events_.publish(event_now(ipc::event_kind::warning, "the model could not be loaded: " + reason));
   say_ready("No model: " + reason);
 }
 

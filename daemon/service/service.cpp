@@ -20,9 +20,11 @@ std::int64_t count(std::uint64_t n) { return static_cast<std::int64_t>(n); }
 }  // namespace
 
 void service::set_ready(engine::inference_engine& engine, control_loop& loop,
+                        std::vector<device_config> configured,
                         std::vector<engine::device_candidate> refused) {
   engine_ = &engine;
   loop_ = &loop;
+  configured_ = std::move(configured);
   refused_ = std::move(refused);
   result<engine::chat_format> chat = engine::chat_format::recognise(engine.words());
   if (chat)
@@ -53,9 +55,9 @@ std::optional<ipc::refusal> service::no_engine() const {
       break;
   }
   std::lock_guard lock(reason_guard_);
-  return ipc::refuse::not_ready(
-      state, reason_ + "; put that right and send SIGHUP to process " + std::to_string(getpid()) +
-                 ", or restart it after a change of its configuration");
+  return ipc::refuse::not_ready(state, reason_ + "; put that right and send SIGHUP to process " +
+                                           std::to_string(getpid()) +
+                                           ", or restart it after a change of its configuration");
 }
 
 result<std::uint32_t> service::device_index(const std::string& name) const {
@@ -68,7 +70,8 @@ result<std::uint32_t> service::device_index(const std::string& name) const {
 
 ipc::refusal service::no_device(const std::string& name) const {
   for (const engine::device_candidate& c : refused_)
-    if (c.info.name == name) return ipc::refuse::device_unusable(name, c.refused);
+    if (c.info.name == name || to_string(c.info.kind) == name)
+      return ipc::refuse::device_unusable(c.info.name, c.refused);
   std::vector<std::string> names;
   for (const engine::device* d : engine_->devices()) names.push_back(d->info().name);
   return ipc::refuse::unknown_device(name, names);
@@ -143,7 +146,7 @@ void service::devices(const ipc::caller&, ipc::answer<ipc::devices_reply> to) {
       i.kv_bytes = count(from.used_bytes(engine::memory_use::kv));
       i.scratch_bytes = count(from.used_bytes(engine::memory_use::scratch));
       i.staging_bytes = count(from.used_bytes(engine::memory_use::staging));
-      i.reserve_bytes = count(config_.devices[d].reserve_bytes);
+      i.reserve_bytes = count(configured_[d].reserve_bytes);
       loop.look([&](const auto&, const policies::snapshot& last, const auto&, const auto&) {
         if (d >= last.devices.size()) return 0;
         const policies::device_state& seen = last.devices[d];

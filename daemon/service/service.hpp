@@ -28,8 +28,10 @@ class service final : public ipc::control_service {
  public:
   service(const config& c, ipc::event_hub& events) : config_(c), events_(events) {}
 
-  // From now on calls reach them; both outlive the service's calls.
+  // From now on calls reach them; both outlive the service's calls. `configured`: of each device of
+  // the engine. `refused`: devices of the machine that cannot be used.
   void set_ready(engine::inference_engine& engine, control_loop& loop,
+                 std::vector<device_config> configured,
                  std::vector<engine::device_candidate> refused);
   // There is no model, and why: until set_starting(), methods that need one say so.
   void set_failed(const std::string& reason);
@@ -112,6 +114,7 @@ class service final : public ipc::control_service {
   control_loop* loop_ = nullptr;
   std::optional<engine::chat_format> chat_;
   std::string no_chat_;  // why there is no chat format
+  std::vector<device_config> configured_;
   std::vector<engine::device_candidate> refused_;
   worker worker_;  // last: its work uses the others
 };

@@ -28,8 +28,10 @@ class telemetry_source {
 };
 using telemetry_sources = std::vector<std::unique_ptr<telemetry_source>>;
 
-// In the order in which they are asked: a later one overrides an earlier one.
-telemetry_sources make_sources(const config& c, std::span<engine::device* const> devices);
+// In the order in which they are asked: a later one overrides an earlier one. `configured`: of each
+// device.
+telemetry_sources make_sources(const config& c, std::span<const device_config> configured,
+                               std::span<engine::device* const> devices);
 
 std::unique_ptr<telemetry_source> make_device_memory_source(
     std::span<engine::device* const> devices, std::vector<std::uint64_t> reserve_bytes,

@@ -2,10 +2,11 @@
 
 namespace terrane::daemon {
 
-telemetry_sources make_sources(const config& c, std::span<engine::device* const> devices) {
+telemetry_sources make_sources(const config& c, std::span<const device_config> configured,
+                               std::span<engine::device* const> devices) {
   const auto period = static_cast<std::int32_t>(c.period_ms);
   std::vector<std::uint64_t> reserves;
-  for (const device_config& d : c.devices) reserves.push_back(d.reserve_bytes);
+  for (const device_config& d : configured) reserves.push_back(d.reserve_bytes);
   telemetry_sources sources;
   sources.push_back(make_device_memory_source(devices, std::move(reserves), period));
   sources.push_back(make_host_memory_source("/proc", period));

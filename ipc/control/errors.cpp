@@ -93,8 +93,8 @@ refusal not_your_session(std::int64_t session) {
 
 refusal not_ready(daemon_state state, std::string_view why) {
   const std::string name = boost::describe::enum_to_string(state, "");
-  const std::string so = state == daemon_state::failed ? "the daemon has no model"
-                                                       : "the daemon is " + name;
+  const std::string so =
+      state == daemon_state::failed ? "the daemon has no model" : "the daemon is " + name;
   return named("NotReady", {{"state", name}}, so + ": " + std::string(why));
 }
 

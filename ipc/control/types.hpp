@@ -40,7 +40,7 @@ BOOST_DESCRIBE_STRUCT(model_info, (),
 struct status_reply {
   std::string version;
   daemon_state state = daemon_state::starting;
-  std::optional<std::string> reason;  // of `failed`
+  std::optional<std::string> reason;            // of `failed`
   access_level access = access_level::observe;  // the caller's level
   std::int64_t pid = 0;
   double uptime_s = 0;

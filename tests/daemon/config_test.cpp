@@ -68,6 +68,8 @@ TEST(config, says_where_a_fault_stands_and_what_is_near) {
   EXPECT_THAT(first_fault("apiVersion: terrane/v1\n"), HasSubstr("model"));
   EXPECT_THAT(first_fault("model: {file: m}\ndevices:\n  - {name: cpu}\n  - {name: cpu}\n"),
               HasSubstr("twice"));
+  EXPECT_THAT(first_fault("model: {file: m}\ndevices:\n  - {name: vulcan}\n"),
+              testing::AllOf(HasSubstr("terraned.yaml:3:"), HasSubstr("did you mean 'vulkan'")));
   EXPECT_THAT(first_fault("model: {file: m, rows: 9}\n"), HasSubstr("multiple of 8"));
   EXPECT_THAT(first_fault("model: {file: m}\nreplies: {temperature: hot}\n"),
               HasSubstr("expected a number"));

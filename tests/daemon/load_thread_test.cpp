@@ -1,9 +1,10 @@
 // Loading beside the daemon's main thread: what it gives, and giving up.
+#include "daemon/lifetime/load_thread.hpp"
+
 #include <future>
 
 #include <gtest/gtest.h>
 
-#include "daemon/lifetime/load_thread.hpp"
 #include "tests/engine/live/tiny_model.hpp"
 
 namespace terrane::daemon {
