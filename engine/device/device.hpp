@@ -39,6 +39,9 @@ struct device_info {
   std::string driver;       // identity of driver and version, for code caches and self-test results
   std::uint64_t memory_bytes = 0;  // what the device has in all
   bool host_memory = false;        // its memory is the host's (CPU, software or integrated GPU)
+  // Of a matrix product: tokens it best takes together, at most, and blocks (kernels::linear_spec).
+  std::uint32_t product_columns = 8;
+  int product_blocks = 1;
   // The UUID of the physical card, the same for every driver that offers it; empty: no card of its
   // own. Devices of one card share its memory.
   std::string card;

@@ -7,9 +7,6 @@ namespace terrane::engine {
 
 namespace {
 
-// Rows of one activation that a workgroup of `linear` takes together, at most.
-constexpr std::uint32_t most_columns = 8;
-
 template <class... T>
 std::string key_of(const T&... parts) {
   std::ostringstream s;
@@ -75,10 +72,9 @@ kernels::activation_set part_recorder::kinds(std::initializer_list<tensor_place>
 }
 
 std::uint32_t part_recorder::columns(std::uint32_t rows) const {
-  // Tensor cores take 8 tokens at a time; of twice as many, weights are unpacked half as often.
-  const bool cuda = workspace_.on().info().kind == device_kind::cuda;
-  if (cuda && rows % (2 * most_columns) == 0) return 2 * most_columns;
-  return std::min(rows, most_columns);
+  const std::uint32_t most = workspace_.on().info().product_columns;
+  if (rows % most == 0) return most;
+  return std::min(rows, 8u);
 }
 
 void part_recorder::append(const std::string& key, const std::function<kernels::program()>& make,
@@ -156,6 +152,7 @@ void part_recorder::multiply(std::initializer_list<tensor_place> matrices, const
   spec.output_stride = stride;
   spec.add_residual = add_residual;
   spec.columns = columns(rows);
+  if (spec.columns >= 8) spec.together = workspace_.on().info().product_blocks;
   const workspace::areas& at = workspace_.at();
   std::array<std::uint64_t, 3> weights{};
   std::string key;
@@ -169,11 +166,12 @@ void part_recorder::multiply(std::initializer_list<tensor_place> matrices, const
     key += key_of(t.format->name, t.n);
   }
   spec.warps = linear_warps(workspace_.on(), spec.k, kernels::linear_grid(spec, rows));
-  append(key_of("linear", spec.k, stride, add_residual, spec.columns, spec.warps, key),
-         [&] { return kernels::linear(spec); }, kernels::linear_grid(spec, rows),
-         {workspace_.address(at.q8_by_32), workspace_.address(at.f16), workspace_.address(at.f32),
-          workspace_.address(to), workspace_.address(to), weights[0], weights[1], weights[2],
-          workspace_.address(at.q8_by_256)});
+  append(
+      key_of("linear", spec.k, stride, add_residual, spec.columns, spec.warps, spec.together, key),
+      [&] { return kernels::linear(spec); }, kernels::linear_grid(spec, rows),
+      {workspace_.address(at.q8_by_32), workspace_.address(at.f16), workspace_.address(at.f32),
+       workspace_.address(to), workspace_.address(to), weights[0], weights[1], weights[2],
+       workspace_.address(at.q8_by_256)});
 }
 
 void part_recorder::add_normalised(const workspace_area& from, tensor_place weight) {

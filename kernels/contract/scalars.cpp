@@ -27,7 +27,7 @@ val store_rule(val x) {
 
 val round_to_f16(val x) {
   builder& b = x.owner();
-  return b.unary(opcode::h2f, b.unary(opcode::f2h, x));
+  return b.half_number(b.unary(opcode::f2h, x));
 }
 
 val round_integral(val x) { return (x + f(x, round_shift)) - f(x, round_shift); }

@@ -14,7 +14,7 @@ val segment(const segment_context& s) {
   builder& b = s.b;
   return fold_blocks(s, packed_bytes, [&b](val block) {
     vals words = look_up(b, iq4_table, spread_nibbles(b, load_units(b, block, q_plane, 1)));
-    val d = half(b, b.load_lanes(memory_type::u16, b.offset(block, d_plane)));
+    val d = half(b, b.stream_lanes(memory_type::u16, b.offset(block, d_plane)));
     return block_parts{words, iq4_table.bits, [&b, d](val is, val bs, val dx) {
                          val exact = is - (bs << iq4_table.offset_bits);
                          return (d * dx) * b.unary(opcode::i2f, exact);

@@ -24,8 +24,8 @@ val block_scale(builder& b, val d_and_high, val low, val j) {
 
 val segment(const segment_context& s) {
   builder& b = s.b;
-  val head = b.load_lanes(memory_type::i32, b.offset(s.weights, head_plane));
-  val low = b.load_lanes(memory_type::i32, b.offset(s.weights, head_plane + warp_lanes * 4));
+  val head = b.stream_lanes(memory_type::i32, b.offset(s.weights, head_plane));
+  val low = b.stream_lanes(memory_type::i32, b.offset(s.weights, head_plane + warp_lanes * 4));
   val zero = b.tile_zero(scalar_type::i32, s.columns);
   vals sum = b.loop(b.i32(0), b.i32(8), 1, {zero}, [&](val block, const vals& carried) {
     val nibbles = b.offset(s.weights, block, warp_lanes * 16);

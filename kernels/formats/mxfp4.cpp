@@ -26,7 +26,7 @@ val segment(const segment_context& s) {
   builder& b = s.b;
   return fold_blocks(s, packed_bytes, [&b](val block) {
     vals words = look_up(b, table, spread_nibbles(b, load_units(b, block, q_plane, 1)));
-    val d = scale(b, b.load_lanes(memory_type::u8, b.offset(block, d_plane)));
+    val d = scale(b, b.stream_lanes(memory_type::u8, b.offset(block, d_plane)));
     return block_parts{words, table.bits, [&b, d](val is, val bs, val dx) {
                          val exact = is - (bs << table.offset_bits);
                          return (d * dx) * b.unary(opcode::i2f, exact);

@@ -52,7 +52,7 @@ val segment(const segment_context& s) {
     }
     return totals;
   });
-  val both = b.load_lanes(memory_type::i32, b.offset(s.weights, d_plane));
+  val both = b.stream_lanes(memory_type::i32, b.offset(s.weights, d_plane));
   val d = half(b, both & b.u32(0xffffu)), dmin = half(b, lshr(both, 16));
   return b.tile_map(sums, s.columns, [&](val column, const vals& e) {
     val scaled = d * b.unary(opcode::i2f, e[0]) - dmin * b.unary(opcode::i2f, e[1]);

@@ -56,8 +56,8 @@ val segment(const segment_context& s) {
   builder& b = s.b;
   std::array<val, 3> stored;
   for (std::uint32_t w = 0; w < 3; w++)
-    stored[w] = b.load_lanes(memory_type::i32,
-                             b.offset(s.weights, sc_plane + std::int64_t{w} * warp_lanes * 4));
+    stored[w] = b.stream_lanes(memory_type::i32,
+                               b.offset(s.weights, sc_plane + std::int64_t{w} * warp_lanes * 4));
   std::array<val, 4> sc = unpack_scales(b, stored[0], stored[1], stored[2]);
   vals high_bits = load_units(b, s.weights, high_plane, 2);
   vals start = {b.tile_zero(scalar_type::i32, s.columns)};
@@ -74,7 +74,7 @@ val segment(const segment_context& s) {
     }
     return vals{total};
   });
-  val d = half(b, b.load_lanes(memory_type::u16, b.offset(s.weights, d_plane)));
+  val d = half(b, b.stream_lanes(memory_type::u16, b.offset(s.weights, d_plane)));
   return b.tile_map(sum, s.columns, [&](val column, const vals& e) {
     val term = (d * s.scale(column, b.i32(0))) * b.unary(opcode::i2f, e[0]);
     return vals{b.f32(0.0f) + term};

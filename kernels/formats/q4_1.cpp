@@ -12,7 +12,7 @@ val segment(const segment_context& s) {
   builder& b = s.b;
   return fold_blocks(s, packed_bytes, [&b](val block) {
     vals words = spread_nibbles(b, load_units(b, block, q_plane, 1));
-    val dm = b.load_lanes(memory_type::i32, b.offset(block, dm_plane));
+    val dm = b.stream_lanes(memory_type::i32, b.offset(block, dm_plane));
     val d = half(b, dm & b.u32(0xffffu)), m = half(b, lshr(dm, 16));
     return block_parts{words, 4, [&b, d, m](val is, val bs, val dx) {
                          return (d * dx) * b.unary(opcode::i2f, is) +

@@ -11,9 +11,9 @@ constexpr std::uint32_t q_plane = 0, high_plane = warp_lanes * 16, dm_plane = wa
 val segment(const segment_context& s) {
   builder& b = s.b;
   return fold_blocks(s, packed_bytes, [&b](val block) {
-    val high = b.load_lanes(memory_type::i32, b.offset(block, high_plane));
+    val high = b.stream_lanes(memory_type::i32, b.offset(block, high_plane));
     vals words = spread_nibbles(b, load_units(b, block, q_plane, 1), high);
-    val dm = b.load_lanes(memory_type::i32, b.offset(block, dm_plane));
+    val dm = b.stream_lanes(memory_type::i32, b.offset(block, dm_plane));
     val d = half(b, dm & b.u32(0xffffu)), m = half(b, lshr(dm, 16));
     return block_parts{words, 5, [&b, d, m](val is, val bs, val dx) {
                          return (d * dx) * b.unary(opcode::i2f, is) +

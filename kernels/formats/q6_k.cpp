@@ -55,7 +55,7 @@ val segment(const segment_context& s) {
     }
     return vals{total};
   });
-  val d = half(b, b.load_lanes(memory_type::u16, b.offset(s.weights, d_plane)));
+  val d = half(b, b.stream_lanes(memory_type::u16, b.offset(s.weights, d_plane)));
   return b.tile_map(sum, s.columns, [&](val column, const vals& e) {
     val term = (d * s.scale(column, b.i32(0))) * b.unary(opcode::i2f, e[0]);
     return vals{b.f32(0.0f) + term};

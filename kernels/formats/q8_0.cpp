@@ -9,7 +9,7 @@ constexpr std::uint32_t block_bytes = 34, packed_bytes = warp_lanes * block_byte
 constexpr std::uint32_t q_plane = 0, d_plane = warp_lanes * 32;
 
 val scale(builder& b, val block) {
-  return half(b, b.load_lanes(memory_type::u16, b.offset(block, d_plane)));
+  return half(b, b.stream_lanes(memory_type::u16, b.offset(block, d_plane)));
 }
 
 val segment(const segment_context& s) {

@@ -22,7 +22,7 @@ val plane_unit(builder& b, val packed_block, std::uint32_t plane_offset, val uni
 vals load_units(builder& b, val packed_block, std::uint32_t plane_offset, int units) {
   vals words;
   for (int unit = 0; unit < units; unit++)
-    for (val w : b.load_lanes_x4(plane_unit(b, packed_block, plane_offset, b.i32(unit), 16)))
+    for (val w : b.stream_lanes_x4(plane_unit(b, packed_block, plane_offset, b.i32(unit), 16)))
       words.push_back(w);
   return words;
 }
@@ -35,21 +35,59 @@ val plane_byte(builder& b, val packed_block, std::uint32_t plane_offset, val byt
   return b.offset(b.offset(p, row, unit_bytes), within, 1);
 }
 
-val half(builder& b, val bits) { return b.unary(opcode::h2f, bits); }
+val half(builder& b, val bits) { return b.half_number(bits); }
+
+namespace {
+
+class block_fold {
+ public:
+  block_fold(const segment_context& s, std::uint32_t packed_block_bytes,
+             const std::function<block_parts(val packed_block)>& parts)
+      : s_(s), b_(s.b), packed_block_bytes_(packed_block_bytes), parts_(parts) {}
+
+  val run() {
+    vals sum = {b_.tile_zero(scalar_type::f32, s_.columns)};
+    if (s_.always_together) return over(b_.i32(0), s_.blocks, s_.together, sum)[0];
+    val whole = s_.blocks & b_.i32(-s_.together);
+    sum = over(b_.i32(0), whole, s_.together, sum);
+    return over(whole, s_.blocks, 1, sum)[0];
+  }
+
+ private:
+  vals over(val begin, val end, int together, const vals& start) {
+    return b_.loop(begin, end, together, start, [&](val block, const vals& carried) {
+      std::vector<block_parts> parts;
+      vals tiles = carried;
+      for (int t = 0; t < together; t++) {
+        val own = block + b_.i32(t);
+        parts.push_back(parts_(b_.offset(s_.weights, own, packed_block_bytes_)));
+        tiles.push_back(b_.tile_dot(b_.tile_zero(scalar_type::i32, s_.columns),
+                                    b_.offset(s_.q, own, 32), s_.stride, parts.back().words,
+                                    parts.back().bits));
+      }
+      return b_.tile_map(tiles, s_.columns, [&](val column, const vals& e) {
+        val sum = e[0];
+        for (int t = 0; t < together; t++) {
+          val own = block + b_.i32(t);
+          auto k = static_cast<std::size_t>(t);
+          sum = sum + parts[k].term(e[k + 1], s_.block_sum(column, own), s_.scale(column, own));
+        }
+        return vals{sum};
+      });
+    });
+  }
+
+  const segment_context& s_;
+  builder& b_;
+  std::uint32_t packed_block_bytes_;
+  const std::function<block_parts(val packed_block)>& parts_;
+};
+
+}  // namespace
 
 val fold_blocks(const segment_context& s, std::uint32_t packed_block_bytes,
                 const std::function<block_parts(val packed_block)>& parts) {
-  builder& b = s.b;
-  vals start = {b.tile_zero(scalar_type::f32, s.columns)};
-  return b.loop(b.i32(0), s.blocks, 1, start, [&](val block, const vals& carried) {
-    block_parts p = parts(b.offset(s.weights, block, packed_block_bytes));
-    val dots = b.tile_dot(b.tile_zero(scalar_type::i32, s.columns), b.offset(s.q, block, 32),
-                          s.stride, p.words, p.bits);
-    std::array<val, 2> tiles = {dots, carried[0]};
-    return b.tile_map(tiles, s.columns, [&](val column, const vals& e) {
-      return vals{e[1] + p.term(e[0], s.block_sum(column, block), s.scale(column, block))};
-    });
-  })[0];
+  return block_fold(s, packed_block_bytes, parts).run();
 }
 
 val fold_products(const segment_context& s, std::uint32_t packed_block_bytes,
@@ -63,7 +101,7 @@ val fold_products(const segment_context& s, std::uint32_t packed_block_bytes,
   return b.loop(b.i32(0), units, step, start, [&](val unit, const vals& carried) {
     vals w;
     for (int k = 0; k < step; k++)
-      for (val x : unpack(b.load_lanes_x4(plane_unit(b, s.weights, 0, unit + b.i32(k), 16))))
+      for (val x : unpack(b.stream_lanes_x4(plane_unit(b, s.weights, 0, unit + b.i32(k), 16))))
         w.push_back(x);
     std::uint32_t weights_per_unit = 32 / units_per_block;
     val x = b.offset(s.x, unit, 4 * weights_per_unit);

@@ -17,7 +17,11 @@ struct segment_context {
   int columns;
   val weights = {};  // address of the segment's first packed block
   val blocks = {};   // i32: blocks of 32 in the segment, 1..8 (always 8 for formats of 256)
-  val stride = {};   // i32: bytes between the columns' rows
+  // Blocks whose products are all begun before the first is waited for, and whether every segment
+  // has a multiple of them.
+  int together = 1;
+  bool always_together = true;
+  val stride = {};  // i32: bytes between the columns' rows
 
   // Quantised activations of the first column (see q8_row_layout): int8, f32 scales, i32 sums.
   val q = {}, scales = {}, sums = {};

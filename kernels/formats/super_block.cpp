@@ -22,7 +22,7 @@ val byte_of(builder& b, val word, val index) {
 val super_block_segment(const segment_context& s, int bits,
                         const std::function<vals(val group, bool high)>& words) {
   builder& b = s.b;
-  vals header = b.load_lanes_x4(s.weights);
+  vals header = b.stream_lanes_x4(s.weights);
   block_scales scales = unpack_scales(b, header[1], header[2], header[3]);
   val zero = b.tile_zero(scalar_type::i32, s.columns);
   vals sums = b.loop(b.i32(0), b.i32(4), 1, {zero, zero}, [&](val group, const vals& carried) {

@@ -122,6 +122,11 @@ val builder::unary(opcode op, val a) {
   return emit_one(op, {a}, t);
 }
 
+val builder::half_number(val bits) {
+  require(bits.type().scalar == scalar_type::i32, "half_number wants i32");
+  return emit_one(opcode::h2f, {bits}, {scalar_type::f32, bits.type().vary}, 1);
+}
+
 val builder::binary(opcode op, val a, val b) {
   require(a.type().scalar == b.type().scalar, "operands of different types");
   scalar_type s = a.type().scalar;
@@ -177,14 +182,26 @@ vals builder::load_words(val pointer, int count) {
   return emit(opcode::load_words, {pointer.id()}, types, static_cast<std::uint32_t>(count));
 }
 
-val builder::load_lanes(memory_type mem, val pointer) {
+namespace {
+
+constexpr std::uint32_t streamed = 1;  // the imm of a load
+
+}  // namespace
+
+val builder::load_lanes(memory_type mem, val pointer) { return lanes_at(mem, pointer, 0); }
+val builder::stream_lanes(memory_type mem, val pointer) { return lanes_at(mem, pointer, streamed); }
+
+val builder::lanes_at(memory_type mem, val pointer, std::uint32_t imm) {
   scalar_type s = mem == memory_type::f32 ? scalar_type::f32 : scalar_type::i32;
-  return emit_one(opcode::load_lanes, {pointer}, {s, spread::lane}, 0, mem);
+  return emit_one(opcode::load_lanes, {pointer}, {s, spread::lane}, imm, mem);
 }
 
-vals builder::load_lanes_x4(val pointer) {
+vals builder::load_lanes_x4(val pointer) { return lanes_x4_at(pointer, 0); }
+vals builder::stream_lanes_x4(val pointer) { return lanes_x4_at(pointer, streamed); }
+
+vals builder::lanes_x4_at(val pointer, std::uint32_t imm) {
   std::vector<value_type> types(4, {scalar_type::i32, spread::lane});
-  return emit(opcode::load_lanes_x4, {pointer.id()}, types);
+  return emit(opcode::load_lanes_x4, {pointer.id()}, types, imm);
 }
 
 void builder::store(memory_type mem, val pointer, val value) {

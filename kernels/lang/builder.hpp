@@ -58,6 +58,8 @@ class builder {
 
   // Arithmetic without an operator
   val unary(opcode op, val a);
+  // As unary(h2f), where the bits of a NaN are of no interest: fewer instructions on most targets.
+  val half_number(val bits);
   val binary(opcode op, val a, val b);
   val select(val condition, val a, val b);
   val fma_exact(val a, val b, val c);
@@ -70,6 +72,9 @@ class builder {
   vals load_words(val pointer, int count);
   val load_lanes(memory_type mem, val pointer);
   vals load_lanes_x4(val pointer);
+  // The same, of memory that is read through once from low to high addresses (weights).
+  val stream_lanes(memory_type mem, val pointer);
+  vals stream_lanes_x4(val pointer);
   void store(memory_type mem, val pointer, val value);
   void store_if(val condition, memory_type mem, val pointer, val value);
   void store_lanes(memory_type mem, val pointer, val value);
@@ -112,6 +117,8 @@ class builder {
             std::vector<region> regions = {});
   val emit_one(opcode op, std::initializer_list<val> operands, value_type type,
                std::uint32_t imm = 0, memory_type mem = memory_type::i32);
+  val lanes_at(memory_type mem, val pointer, std::uint32_t imm);
+  vals lanes_x4_at(val pointer, std::uint32_t imm);
   void require(bool condition, const char* what) const;
   region build_region(const vals& parameters, const std::function<vals()>& body);
 

@@ -103,7 +103,7 @@ enum class opcode : std::uint8_t {
   i2f,  // signed i32 -> f32, nearest even
   bits_to_float,
   float_to_bits,
-  h2f,  // the f16 in the low 16 bits -> f32, exact
+  h2f,  // the f16 in the low 16 bits -> f32, exact. imm 1: a NaN may become any NaN
   f2h,  // f32 -> f16 bits, nearest even; NaN -> sign | 0x7e00
 
   // dot4(a, b, c): c + sum over 4 bytes of u8(a)*s8(b), int32. imm: bits used of each byte of a
@@ -116,6 +116,8 @@ enum class opcode : std::uint8_t {
   load_words,     // (ptr): imm (2..8) consecutive i32 words, as many results; as spread as ptr
   load_lanes,     // (uniform ptr): lane l gets element l
   load_lanes_x4,  // (uniform ptr, 16-byte aligned): lane l gets 16 bytes at ptr + 16 l as 4 words
+                  // Both, imm 1: one of many such loads through rising addresses, each read once; a
+                  //   target may fetch ahead
   store,          // (ptr, value[, pred]): lane ptr: each lane (where pred) its own;
                   //   uniform ptr and value: once
   store_lanes,    // (uniform ptr, value): lane l writes element l

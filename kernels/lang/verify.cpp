@@ -144,9 +144,9 @@ class verifier {
             in, "wants a pointer and 2 to 8 words");
       case load_lanes:
       case load_lanes_x4:
-        return check(
-            scalar(in, 0, scalar_type::ptr) && uniform(in, 0) && in.mem != memory_type::ptr, in,
-            "wants a uniform pointer");
+        return check(scalar(in, 0, scalar_type::ptr) && uniform(in, 0) &&
+                         in.mem != memory_type::ptr && in.imm <= 1,
+                     in, "wants a uniform pointer");
       case store:
         return check(scalar(in, 0, scalar_type::ptr) && !type(in, 1).is_tile() &&
                          (!uniform(in, 0) || uniform(in, 1)) &&

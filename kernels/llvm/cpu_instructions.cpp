@@ -1,10 +1,16 @@
 // What each instruction that is neither control nor memory becomes on a CPU.
+#include <algorithm>
+#include <array>
+
 #include "kernels/llvm/cpu_lowering.hpp"
 
 namespace terrane::kernels {
 
 using llvm::Value;
 namespace intrinsic = llvm::Intrinsic;
+
+// From so many columns on, what goes to AMX's registers and back costs less than the products.
+constexpr std::size_t least_amx_columns = 8;
 
 // Built-in values stand at the start of the program and may be used everywhere in it.
 void cpu_lowering::lower_builtins() {
@@ -104,7 +110,7 @@ Value* cpu_lowering::lower_value(const instruction& in) {
     case float_to_bits:
       return b_.CreateBitCast(operand(0), b_.type_of(t));
     case h2f:
-      return b_.half_to_float(operand(0));
+      return b_.half_to_float(operand(0), in.imm == 0);
     case f2h:
       return b_.float_to_half(operand(0));
     case dot4:
@@ -203,6 +209,8 @@ void cpu_lowering::lower_tile(const instruction& in) {
 }
 
 void cpu_lowering::lower_tile_dot(const instruction& in) {
+  if (b_.has_tiles() && p_.warps == 1 && width(in.result) >= least_amx_columns)
+    return dot_in_tiles(in);
   columns acc = get(in.operands[0]);
   Value *x = scalar(in.operands[1]), *stride = scalar(in.operands[2]);
   std::vector<Value*> words;
@@ -219,13 +227,88 @@ void cpu_lowering::lower_tile_dot(const instruction& in) {
   set(in.result, acc);
 }
 
+// By AMX: activations are rows of one operand as they lie in memory, 16 lanes' words the other, and
+// a row of the product is a column of ours. Words and products pass through memory, of which each
+// tile_dot has its own, so that several products can be under way.
+void cpu_lowering::dot_in_tiles(const instruction& in) {
+  constexpr unsigned half_lanes = warp_lanes / 2, row_bytes = 4 * half_lanes;
+  auto count = static_cast<unsigned>(in.operands.size()) - 3;
+  const lane_builder::amx_shape shape{width(in.result), count};
+  assert(shape.columns <= 16 && count <= 16 && "one tile holds them");
+  auto scratch = [&](unsigned rows) {
+    llvm::IRBuilderBase::InsertPointGuard guard(b_);
+    b_.SetInsertPoint(entry_, entry_->begin());
+    llvm::AllocaInst* memory = b_.CreateAlloca(b_.getInt8Ty(), b_.getInt32(2 * rows * row_bytes));
+    memory->setAlignment(llvm::Align(row_bytes));
+    return memory;
+  };
+  llvm::AllocaInst *words = scratch(count), *product = scratch(shape.columns);
+  auto row = [&](llvm::AllocaInst* memory, unsigned r) {
+    return b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), memory, r * row_bytes);
+  };
+  for (unsigned k = 0; k < count; k++) {
+    Value* lanes = b_.to_lanes(scalar(in.operands[k + 3]));
+    for (unsigned half = 0; half < 2; half++) {
+      b_.CreateAlignedStore(b_.part(lanes, half * half_lanes, half_lanes),
+                            row(words, half * count + k), llvm::Align(row_bytes));
+    }
+  }
+  pending_.push_back({shape, scalar(in.operands[1]),
+                      b_.CreateZExt(scalar(in.operands[2]), b_.getInt64Ty()), words, product});
+  columns acc = get(in.operands[0]);
+  bool from_zero = std::all_of(acc.begin(), acc.end(), [](Value* v) {
+    auto* constant = llvm::dyn_cast<llvm::Constant>(v);
+    return constant != nullptr && constant->isNullValue();
+  });
+  if (!from_zero) finish_products();
+  if (from_zero) {
+    places_[in.result].product = product;
+    return;
+  }
+  for (unsigned c = 0; c < acc.size(); c++)
+    acc[c] = b_.CreateAdd(acc[c], product_column(product, shape.columns, c));
+  set(in.result, acc);
+}
+
+void cpu_lowering::finish_products() {
+  for (const pending_product& p : pending_) {
+    Value* activations = b_.amx_load(p.shape.columns, 4 * p.shape.words, p.activations, p.stride);
+    for (unsigned half = 0; half < 2; half++) {
+      auto part = [&](llvm::AllocaInst* memory, unsigned rows) {
+        return b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), memory, half * rows * 64);
+      };
+      b_.amx_product(p.shape, activations, part(p.words, p.shape.words),
+                     part(p.product, p.shape.columns));
+    }
+  }
+  pending_.clear();
+}
+
+Value* cpu_lowering::product_column(llvm::AllocaInst* product, unsigned height, unsigned column) {
+  constexpr unsigned half_lanes = warp_lanes / 2, row_bytes = 4 * half_lanes;
+  std::array<Value*, 2> halves;
+  for (unsigned half = 0; half < 2; half++) {
+    Value* at = b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), product,
+                                              (half * height + column) * row_bytes);
+    halves[half] = b_.CreateAlignedLoad(llvm::FixedVectorType::get(b_.getInt32Ty(), half_lanes), at,
+                                        llvm::Align(row_bytes));
+  }
+  return b_.join(halves);
+}
+
+Value* cpu_lowering::tile_column(value_id tile, unsigned column) {
+  llvm::AllocaInst* product = places_[tile].product;
+  return product != nullptr ? product_column(product, width(tile), column) : get(tile)[column];
+}
+
 void cpu_lowering::lower_tile_map(const instruction& in) {
+  finish_products();
   const region& r = in.regions[0];
-  std::vector<columns> tiles, results(in.results);
-  for (value_id v : in.operands) tiles.push_back(get(v));
+  std::vector<columns> results(in.results);
   for (unsigned c = 0; c < in.imm; c++) {
     set(r.parameters[0], {b_.getInt32(c)});
-    for (std::size_t k = 0; k < tiles.size(); k++) set(r.parameters[k + 1], {tiles[k][c]});
+    for (std::size_t k = 0; k < in.operands.size(); k++)
+      set(r.parameters[k + 1], {tile_column(in.operands[k], c)});
     lower_region(r);
     for (unsigned k = 0; k < in.results; k++) {
       results[k].push_back(b_.to_lanes(scalar(r.yields[k])));

@@ -48,6 +48,12 @@ BasicBlock* cpu_lowering::block(const char* name) {
 cpu_lowering::columns cpu_lowering::get(value_id v) {
   place& at = places_[v];
   if (at.is_warp) return {warp_};
+  if (at.product != nullptr) {
+    finish_products();
+    columns read;
+    for (unsigned c = 0; c < width(v); c++) read.push_back(product_column(at.product, width(v), c));
+    return read;
+  }
   if (!at.values.empty() && (at.stretch == 0 || at.stretch == stretch_)) return at.values;
   assert(at.kept && "a value is used where it is not defined");
   llvm::IRBuilderBase::InsertPointGuard guard(b_);
@@ -83,7 +89,15 @@ void cpu_lowering::set(value_id v, columns values) {
 // ---- control
 
 void cpu_lowering::lower_region(const region& r) {
-  for (const instruction& in : r.body) lower(in);
+  for (const instruction& in : r.body) {
+    // A product that was begun before a loop or a store is finished before it.
+    if (!in.regions.empty() || in.op == opcode::store || in.op == opcode::store_lanes ||
+        in.op == opcode::tile_store) {
+      finish_products();
+    }
+    lower(in);
+  }
+  finish_products();
 }
 
 // Runs body(i, carried) for 64-bit i from begin, below end; gives the last carried values.

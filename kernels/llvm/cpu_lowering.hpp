@@ -43,6 +43,7 @@ class cpu_lowering {
     bool is_warp = false;  // the warp's index
     bool kept = false;     // in memory, too
     llvm::AllocaInst* memory = nullptr;
+    llvm::AllocaInst* product = nullptr;  // a tile that AMX stored, read where it is used
   };
 
   // Stretches (stretches.cpp)
@@ -86,8 +87,19 @@ class cpu_lowering {
   void lower_builtins();
   void lower_tile(const instruction& in);
   void lower_tile_dot(const instruction& in);
+  // A product by AMX whose words are in memory, to be begun with others.
+  struct pending_product {
+    lane_builder::amx_shape shape;
+    llvm::Value *activations, *stride;
+    llvm::AllocaInst *words, *product;
+  };
+  void dot_in_tiles(const instruction& in);
+  void finish_products();
+  llvm::Value* product_column(llvm::AllocaInst* product, unsigned height, unsigned column);
+  llvm::Value* tile_column(value_id tile, unsigned column);
   void lower_tile_map(const instruction& in);
   void lower_memory(const instruction& in);
+  void fetch_ahead(llvm::Value* pointer, unsigned bytes);
   llvm::Value* load_from(llvm::Value* pointer, memory_type mem, const value_type& result);
   void store_to(llvm::Value* pointer, memory_type mem, llvm::Value* value, llvm::Value* where);
   void lower_store(const instruction& in);
@@ -103,6 +115,7 @@ class cpu_lowering {
   llvm::Function* function_ = nullptr;
   llvm::BasicBlock* entry_ = nullptr;  // once a call: arguments, memory of kept values
   llvm::Value* group_x_ = nullptr;
+  std::vector<pending_product> pending_;
 
   unsigned stretches_ = 0;                     // found, then lowered, so far
   unsigned copies_ = 1u << 31;                 // numbers, as of a stretch, of the loops that copy

@@ -22,14 +22,17 @@ tl::unexpected<error> fault(const std::string& what, llvm::Error e) {
 
 class host_compiler::state {
  public:
-  state(std::unique_ptr<llvm::orc::LLJIT> jit, const code_cache* cache, std::string processor)
+  state(std::unique_ptr<llvm::orc::LLJIT> jit, const code_cache* cache, std::string processor,
+        const target_features& features)
       : jit_(std::move(jit)),
         cache_(cache),
         processor_(std::move(processor)),
-        identity_(host_identity(processor_)) {}
+        identity_(host_identity(processor_)),
+        has_tiles_(features.amx_int8) {}
 
   result<group_function> compile(const program& p);
   const std::string& identity() const { return identity_; }
+  bool has_tiles() const { return has_tiles_; }
 
  private:
   result<std::vector<std::byte>> object(const program& p, const std::string& symbol);
@@ -40,6 +43,7 @@ class host_compiler::state {
   const code_cache* cache_;
   std::string processor_;
   std::string identity_;
+  bool has_tiles_;
   std::mutex mutex_;                             // of what follows
   std::map<std::string, group_function> known_;  // by the program's text
   unsigned linked_ = 0;
@@ -94,13 +98,12 @@ result<group_function> host_compiler::state::link(const std::vector<std::byte>& 
 result<std::unique_ptr<host_compiler>> host_compiler::make(const code_cache* cache,
                                                            const std::string& processor) {
   // Registers LLVM's targets and tells early whether there is one for this host.
-  if (auto machine = make_target_machine(host_target(processor)); !machine) {
-    return tl::unexpected(machine.error());
-  }
+  auto machine = make_target_machine(host_target(processor));
+  if (!machine) return tl::unexpected(machine.error());
   auto jit = llvm::orc::LLJITBuilder().create();
   if (!jit) return fault("LLVM cannot run code on this host", jit.takeError());
-  return std::unique_ptr<host_compiler>(
-      new host_compiler(std::make_unique<state>(std::move(*jit), cache, processor)));
+  return std::unique_ptr<host_compiler>(new host_compiler(
+      std::make_unique<state>(std::move(*jit), cache, processor, features_of(**machine))));
 }
 
 host_compiler::host_compiler(std::unique_ptr<state> s) : state_(std::move(s)) {}
@@ -108,5 +111,9 @@ host_compiler::~host_compiler() = default;
 
 result<group_function> host_compiler::compile(const program& p) { return state_->compile(p); }
 const std::string& host_compiler::identity() const { return state_->identity(); }
+// Measured on a Sapphire Rapids, Q4_1: 8 columns by vpdpbusd 134 GMAC/s a core, 16 by AMX 160, two
+// blocks at a time 175.
+unsigned host_compiler::product_columns() const { return state_->has_tiles() ? 16 : 8; }
+int host_compiler::product_blocks() const { return state_->has_tiles() ? 2 : 1; }
 
 }  // namespace terrane::kernels

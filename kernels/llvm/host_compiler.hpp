@@ -33,6 +33,9 @@ class host_compiler {
   result<group_function> compile(const program& p);
   // LLVM's version, the processor and its features: what the code depends on besides the program.
   const std::string& identity() const;
+  // What suits the processor in linear_spec: columns at most, and blocks taken together.
+  unsigned product_columns() const;
+  int product_blocks() const;
 
  private:
   class state;

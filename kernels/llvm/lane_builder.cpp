@@ -47,13 +47,14 @@ Value* lane_builder::splat_like(Value* shape, std::uint32_t bits) {
 
 // ---- f16
 
-Value* lane_builder::half_to_float(Value* h) {
+Value* lane_builder::half_to_float(Value* h, bool every_nan) {
   if (!features_.half_conversion) return half_to_float_by_integers(h);
   llvm::Type* wide = h->getType();
   llvm::Type* narrow = wide->getWithNewType(getInt16Ty());
   llvm::Type* floats = wide->getWithNewType(getFloatTy());
   Value* bits = CreateTrunc(h, narrow);
   Value* half = CreateBitCast(bits, narrow->getWithNewType(getHalfTy()));
+  if (!every_nan) return CreateFPExt(half, floats);
   Value* f = CreateBitCast(CreateFPExt(half, floats), wide);
   // Instructions quiet a signalling NaN (0x7c01..0x7dff, either sign); the contract keeps its bits.
   auto c = [&](std::uint64_t v) { return llvm::ConstantInt::get(narrow, v); };

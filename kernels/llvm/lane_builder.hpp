@@ -26,7 +26,8 @@ class lane_builder : public llvm::IRBuilder<> {
   llvm::Value* splat_like(llvm::Value* shape, std::uint32_t bits);  // an i32 shaped as `shape`
 
   // On scalars or vectors alike; i32 in, float out and the reverse.
-  llvm::Value* half_to_float(llvm::Value* h);
+  // `every_nan`: of a NaN all bits are kept, as the language says; else it may be another NaN.
+  llvm::Value* half_to_float(llvm::Value* h, bool every_nan);
   llvm::Value* float_to_half(llvm::Value* f);
   llvm::Value* fma_exact(llvm::Value* a, llvm::Value* b, llvm::Value* c);
 
@@ -36,6 +37,20 @@ class lane_builder : public llvm::IRBuilder<> {
   // else runs beside it, so additions to one register should not wait for each other.
   llvm::Value* dot_words(llvm::Value* acc, std::span<llvm::Value* const> words,
                          std::span<llvm::Value* const> x, unsigned bits, bool short_chains);
+
+  // AMX (tiles of registers): whether the target has it, and its product of `columns` rows of
+  // signed activations with 16 lanes of unsigned words, `words` rows of 64 bytes in memory; the
+  // product is stored as `columns` rows of 64 bytes, one i32 a lane.
+  struct amx_shape {
+    unsigned columns, words;
+  };
+  bool has_tiles() const { return features_.amx_int8; }
+  llvm::Value* amx_load(unsigned rows, unsigned bytes, llvm::Value* from, llvm::Value* stride);
+  void amx_product(amx_shape shape, llvm::Value* activations, llvm::Value* words, llvm::Value* to);
+
+  // Lanes [first, first + count) of a vector; a scalar spread to so many. And the reverse.
+  llvm::Value* part(llvm::Value* v, unsigned first, unsigned count);
+  llvm::Value* join(std::span<llvm::Value* const> parts);
 
   // 512 bytes at a 16-byte aligned address: result k has word 4*lane + k.
   std::array<llvm::Value*, 4> load_lanes_x4(llvm::Value* pointer);
@@ -56,9 +71,6 @@ class lane_builder : public llvm::IRBuilder<> {
   llvm::Value* pairs_saturating(llvm::Value* a, llvm::Value* b);
   llvm::Value* pairs_of_i16(llvm::Value* a, llvm::Value* b);
   bool has_register_dot() const;
-  // Lanes [first, first + count) of a vector; a scalar spread to so many.
-  llvm::Value* part(llvm::Value* v, unsigned first, unsigned count);
-  llvm::Value* join(std::span<llvm::Value* const> parts);
   llvm::Value* shuffle(llvm::Value* a, llvm::Value* b, std::span<const int> mask);
   std::array<llvm::Value*, 4> transpose_rows(const std::array<llvm::Value*, 4>& rows);
 

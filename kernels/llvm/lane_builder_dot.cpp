@@ -125,6 +125,26 @@ Value* lane_builder::pairs_of_i16(Value* a, Value* b) {
   return CreateIntrinsic(id, {}, {a, b});
 }
 
+// ---- AMX
+
+Value* lane_builder::amx_load(unsigned rows, unsigned bytes, Value* from, Value* stride) {
+  auto size = [&](unsigned n) { return getInt16(static_cast<std::uint16_t>(n)); };
+  return CreateIntrinsic(intrinsic::x86_tileloadd64_internal, {},
+                         {size(rows), size(bytes), from, stride});
+}
+
+void lane_builder::amx_product(amx_shape shape, Value* activations, Value* words, Value* to) {
+  auto size = [&](unsigned n) { return getInt16(static_cast<std::uint16_t>(n)); };
+  Value *rows = size(shape.columns), *row_bytes = size(64);
+  Value* stride = getInt64(64);
+  Value* zero = CreateIntrinsic(intrinsic::x86_tilezero_internal, {}, {rows, row_bytes});
+  Value* weights = amx_load(shape.words, 64, words, stride);
+  Value* product =
+      CreateIntrinsic(intrinsic::x86_tdpbsud_internal, {},
+                      {rows, row_bytes, size(4 * shape.words), zero, activations, weights});
+  CreateIntrinsic(intrinsic::x86_tilestored64_internal, {}, {rows, row_bytes, to, stride, product});
+}
+
 Value* lane_builder::dot_register_aarch64(Value* acc, Value* a, Value* b, unsigned bits) {
   llvm::Type* bytes = llvm::FixedVectorType::get(getInt8Ty(), 16);
   llvm::Type* words = acc->getType();

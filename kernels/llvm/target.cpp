@@ -4,6 +4,11 @@
 #include <mutex>
 #include <vector>
 
+#if defined(__x86_64__) && defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 #include <llvm/ADT/StringMap.h>
 #include <llvm/MC/MCSubtargetInfo.h>
 #include <llvm/MC/TargetRegistry.h>
@@ -38,6 +43,18 @@ void initialise_nvptx() {
   });
 }
 
+// Linux gives a process the tiles' registers when it asks; all of its threads have them then.
+bool may_use_amx() {
+#if defined(__x86_64__) && defined(__linux__)
+  constexpr int request_permission = 0x1023,
+                tile_data = 18;  // asm/prctl.h, Intel's state component
+  static const bool granted = ::syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+  return granted;
+#else
+  return false;
+#endif
+}
+
 }  // namespace
 
 code_target host_target(const std::string& processor) {
@@ -50,6 +67,10 @@ code_target host_target(const std::string& processor) {
   t.tune_cpu = llvm::sys::getHostCPUName().str();
   t.cpu = llvm::StringRef(t.triple).starts_with("x86_64") ? "x86-64" : "generic";
   llvm::StringMap<bool> features = llvm::sys::getHostCPUFeatures();
+  if (features.lookup("amx-tile") && !may_use_amx()) {
+    for (const char* f : {"amx-tile", "amx-int8", "amx-bf16", "amx-fp16", "amx-complex"})
+      if (features.count(f) != 0) features[f] = false;
+  }
   std::vector<std::string> names;
   for (const auto& f : features) names.push_back((f.getValue() ? "+" : "-") + f.getKey().str());
   std::sort(names.begin(), names.end(),
@@ -92,6 +113,7 @@ target_features features_of(const llvm::TargetMachine& machine) {
     f.avx512 = f.avx2 && has("avx512f") && has("avx512bw") && has("avx512dq") && has("avx512vl");
     f.vnni_512 = f.avx512 && has("avx512vnni");
     f.vnni_256 = f.vnni_512 || (f.avx2 && has("avxvnni"));
+    f.amx_int8 = f.avx512 && has("amx-tile") && has("amx-int8");
     f.half_conversion = has("f16c");
     f.fma = has("fma");
   } else if (machine.getTargetTriple().getArch() == llvm::Triple::aarch64) {

@@ -32,6 +32,7 @@ struct target_features {
   architecture arch = architecture::other;
   bool ssse3 = false, avx2 = false, avx512 = false;  // avx512: F, BW, DQ and VL
   bool vnni_512 = false, vnni_256 = false;           // vpdpbusd on 512 and on 256 bits
+  bool amx_int8 = false;                             // tdpbsud on tiles of 16 rows of 64 bytes
   bool half_conversion = false;                      // f16 <-> f32, four lanes or more at once
   bool fma = false;
   bool dot_signed = false, dot_mixed = false;  // sdot; usdot

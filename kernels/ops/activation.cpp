@@ -146,15 +146,15 @@ class activation_builder {
   }
 
   // Sums over 16 elements each, a lane a sum, from the bytes that the group has just stored. The
-  // padding of q to 512 bytes lets every lane read.
+  // padding of q and of the sums lets every lane read and write.
   void write_sums(const quantised_row& q) {
     std::uint32_t sums = spec_.k / 16;
     b_.loop(b_.warp() << 5, b_.u32(sums), spec_.warps * warp_lanes, [&](val first) {
-      val index = first + b_.lane(), sum = b_.i32(0);
-      for (val word : b_.load_words(b_.offset(row_of(q), index, 16), 4))
+      val sum = b_.i32(0);
+      for (val word : b_.load_lanes_x4(b_.offset(row_of(q), first, 16)))
         sum = b_.dot4(b_.u32(0x01010101u), word, sum, 1);
-      b_.store_if(ult(index, b_.u32(sums)), memory_type::i32,
-                  b_.offset(b_.offset(row_of(q), q.layout.sums_offset), index, 4), sum);
+      b_.store_lanes(memory_type::i32,
+                     b_.offset(b_.offset(row_of(q), q.layout.sums_offset), first, 4), sum);
     });
   }
 

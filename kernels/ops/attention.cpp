@@ -89,17 +89,15 @@ class partial_builder {
       vals sums = carried, words;
       for (int k = 0; k < step; k++)
         words.push_back(
-            b_.load_lanes(memory_type::i32, b_.offset(keys_, d + b_.i32(k), 2 * page_positions)));
+            b_.stream_lanes(memory_type::i32, b_.offset(keys_, d + b_.i32(k), 2 * page_positions)));
       for (std::uint32_t h = 0; h < pass_; h++) {
         val own = b_.offset(b_.offset(q, 4 * size * h), d, 4);
         for (std::size_t four = 0; four < step; four += 4) {
           vals qs = b_.load_words(b_.offset(own, static_cast<std::int64_t>(4 * four)), 4);
           for (std::size_t k = 0; k < 4; k++) {
             val qk = contract::as_float(qs[k]), word = words[four + k];
-            sums[2 * h] =
-                b_.fma_exact(qk, b_.unary(opcode::h2f, word & b_.u32(0xffffu)), sums[2 * h]);
-            sums[2 * h + 1] =
-                b_.fma_exact(qk, b_.unary(opcode::h2f, lshr(word, 16)), sums[2 * h + 1]);
+            sums[2 * h] = b_.fma_exact(qk, b_.half_number(word & b_.u32(0xffffu)), sums[2 * h]);
+            sums[2 * h + 1] = b_.fma_exact(qk, b_.half_number(lshr(word, 16)), sums[2 * h + 1]);
           }
         }
       }
@@ -157,8 +155,8 @@ class partial_builder {
     for (int k = 0; k < count; k++) {
       val row = b_.offset(values_, key + b_.i32(k), 2 * shape_.head_size);
       for (std::uint32_t d = 0; d < vectors_; d++)
-        v.push_back(b_.unary(opcode::h2f,
-                             b_.load_lanes(memory_type::u16, b_.offset(row, 2 * warp_lanes * d))));
+        v.push_back(
+            b_.half_number(b_.stream_lanes(memory_type::u16, b_.offset(row, 2 * warp_lanes * d))));
     }
     for (std::uint32_t h = 0; h < pass_; h++) {
       for (int k = 0; k < count; k++) {

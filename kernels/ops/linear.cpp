@@ -104,6 +104,8 @@ class linear_builder {
   // The tile of one segment's sums. `segment` is an i32, the same for the warp.
   val segment_sum(const weight_format& format, val rows, val segment) {
     segment_context s{.b = b_, .columns = columns_};
+    s.together = spec_.together;
+    s.always_together = spec_.k / 32 % static_cast<std::uint32_t>(spec_.together) == 0;
     std::uint32_t blocks_per_segment = segment_elements / format.block_elements;
     s.weights = b_.offset(rows, segment, blocks_per_segment * format.block_bytes * warp_lanes);
     s.blocks = spec_.k % segment_elements == 0

@@ -41,7 +41,7 @@ struct q8_row_layout {
   std::uint32_t block;
   std::uint32_t scales_offset;  // bytes from the row's start
   std::uint32_t sums_offset;
-  std::uint32_t row_bytes;  // a multiple of 64; q is padded to a multiple of 512 bytes
+  std::uint32_t row_bytes;  // a multiple of 64; q is padded to 512 bytes, the sums to 32 words
 };
 
 // ---- embedding: out[row][0..K) = row token[row] of the matrix, store rule applied
@@ -93,8 +93,9 @@ struct linear_spec {
   std::vector<linear_matrix> matrices;  // 1 to 3
   std::uint32_t output_stride = 0;      // floats between output rows
   bool add_residual = false;            // out = store(residual + sum); else out = store(sum)
-  std::uint32_t columns = 1;            // tokens a workgroup computes together: 1, 2, 4, 8
+  std::uint32_t columns = 1;            // tokens a workgroup computes together: 1, 2, 4, 8, 16
   int warps = 1;                        // share the segments of K (decode)
+  int together = 1;  // blocks of K whose products are begun before one is waited for: 1, 2, 4
 };
 //   0 rows of q8_by_32  1 f16 rows  2 f32 rows  3 out  4 residual (stride output_stride; may be
 //   out) 5, 6, 7 weights of matrix i  8 rows of q8_by_256

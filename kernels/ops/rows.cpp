@@ -32,8 +32,8 @@ void activation_set::add(activation_kind kind) {
 q8_row_layout::q8_row_layout(std::uint32_t k, std::uint32_t block_elements)
     : block(block_elements),
       scales_offset(round_up(k, 512)),
-      sums_offset(scales_offset + round_up(k / block * 4, 16)),
-      row_bytes(round_up(sums_offset + k / 16 * 4, 64)) {}
+      sums_offset(scales_offset + round_up(k / block * 4, 64)),
+      row_bytes(sums_offset + round_up(k / 16 * 4, 128)) {}
 
 program embedding(const weight_format& format, std::uint32_t k, float scale) {
   builder b(std::string("embedding_") + format.name);

@@ -307,7 +307,7 @@ Value* lowering::lower_value(const instruction& in) {
     case float_to_bits:
       return bits_of(operand(0));
     case h2f:
-      return half_to_float(operand(0));
+      return half_to_float(operand(0), in.imm == 0);
     case f2h:
       return b_.float_to_half(operand(0));
     case dot4:
@@ -366,10 +366,12 @@ Value* lowering::lower_integer(opcode op, Value* a, Value* b) {
   }
 }
 
-// The device's own conversion, which is exact; but a NaN keeps the bits that the language gives it.
-Value* lowering::half_to_float(Value* h) {
+// The device's own conversion, which is exact; `every_nan`: a NaN keeps the bits that the language
+// gives it.
+Value* lowering::half_to_float(Value* h, bool every_nan) {
   Value* bits = b_.CreateTrunc(h, b_.getInt16Ty());
   Value* f = b_.CreateFPExt(b_.CreateBitCast(bits, b_.getHalfTy()), b_.getFloatTy());
+  if (!every_nan) return f;
   // The sign spreads over the exponent's upper bits; the exponent becomes all ones.
   Value* moved = b_.CreateShl(b_.CreateSExt(bits, b_.getInt32Ty()), b_.getInt32(13));
   Value* nan = b_.CreateBitCast(b_.CreateOr(moved, b_.getInt32(0x70000000u)), b_.getFloatTy());

@@ -66,7 +66,7 @@ class lowering {
   llvm::Value* lower_value(const instruction& in);
   llvm::Value* lower_builtin(const instruction& in);
   llvm::Value* lower_integer(opcode op, llvm::Value* a, llvm::Value* b);
-  llvm::Value* half_to_float(llvm::Value* h);
+  llvm::Value* half_to_float(llvm::Value* h, bool every_nan);
   llvm::Value* bits_of(llvm::Value* f);
   llvm::Value* dot4(llvm::Value* a, llvm::Value* b, llvm::Value* c);
 

@@ -124,9 +124,10 @@ std::size_t padded(std::size_t n, std::size_t unit) { return (n + unit - 1) / un
 
 // One matrix of n rows against `rows` tokens, on one target, for one way to share the work.
 void check_linear(test_target target, const weight_format& f, std::size_t n, std::size_t k,
-                  std::uint32_t columns, int warps) {
+                  std::uint32_t columns, int warps, int together = 1) {
   SCOPED_TRACE(std::string(f.name) + " n " + std::to_string(n) + " k " + std::to_string(k) +
-               " columns " + std::to_string(columns) + " warps " + std::to_string(warps));
+               " columns " + std::to_string(columns) + " warps " + std::to_string(warps) +
+               " together " + std::to_string(together));
   std::mt19937 random(static_cast<std::uint32_t>(n * 31 + k + columns));
   std::size_t rows = columns == 1 ? 2 : columns + 1, row_space = padded(rows, columns);
   std::vector<std::byte> stored = random_rows(f, n, k, random);
@@ -136,7 +137,8 @@ void check_linear(test_target target, const weight_format& f, std::size_t n, std
                    .matrices = {{&f, static_cast<std::uint32_t>(n), 32}},
                    .output_stride = static_cast<std::uint32_t>(padded(n, 32) + 64),
                    .columns = columns,
-                   .warps = warps};
+                   .warps = warps,
+                   .together = together};
   aligned_buffer<float> out(row_space * spec.output_stride, -7.0f);
   std::vector<argument_slot> arguments = {x.q8.data(),     x.f16.data(),    x.f32.data(),
                                           out.data(),      argument_slot(), weights.data(),
@@ -167,6 +169,7 @@ TEST(formats, linear_equals_plain_code_in_every_shape) {
           check_linear(target, *f, 33, short_k, columns, warps);
         }
       check_linear(target, *f, 33, 1024, 8, 1);
+      check_linear(target, *f, 33, short_k, 16, 1, 2);
       check_linear(target, *f, 515, short_k, 1, 1);
     }
 }
@@ -246,6 +249,14 @@ TEST(formats, more_segments_than_shared_memory_holds_are_folded_in_batches) {
   // 8 columns, 2 warps: 16 segments at a time; K has 20.
   for (test_target target : test_targets())
     check_linear(target, *find_weight_format(8), 32, 5120, 8, 2);
+}
+
+TEST(formats, blocks_taken_together_need_not_divide_a_row) {
+  for (test_target target : test_targets())
+    for (const char* name : {"Q4_1", "Q8_0", "MXFP4"})
+      for (const weight_format* f : weight_formats())
+        if (std::string(name) == f->name)
+          for (std::size_t k : {96, 288, 352}) check_linear(target, *f, 33, k, 8, 1, 4);
 }
 
 TEST(formats, a_row_may_be_one_short_segment) {

@@ -376,6 +376,28 @@ TEST(llvm_compiler, uses_what_each_processor_has_for_byte_products) {
   }
 }
 
+TEST(llvm_compiler, multiplies_many_columns_by_amx) {
+  for (int columns : {1, 7, 8, 16}) {
+    result<std::string> text =
+        assembly(tile_product(columns, 8), "x86_64-linux-gnu", "sapphirerapids", "");
+    ASSERT_TRUE(text.has_value()) << to_string(text.error());
+    EXPECT_EQ(text->find("tdpbsud") != std::string::npos, columns >= 8) << *text;
+    EXPECT_EQ(text->find("vpdpbusd") != std::string::npos, columns < 8) << *text;
+  }
+}
+
+TEST(llvm_compiler, fetches_ahead_of_a_stream_only) {
+  for (bool streamed : {false, true}) {
+    builder b("read", 1);
+    val from = b.argument_ptr(0);
+    vals words = streamed ? b.stream_lanes_x4(from) : b.load_lanes_x4(from);
+    b.store_lanes(memory_type::i32, b.argument_ptr(1), words[0]);
+    result<std::string> text = assembly(b.finish(), "x86_64-linux-gnu", "x86-64-v3", "");
+    ASSERT_TRUE(text.has_value());
+    EXPECT_EQ(text->find("prefetch") != std::string::npos, streamed) << *text;
+  }
+}
+
 TEST(llvm_compiler, never_contracts) {
   // An exact product may be fused; any other may not.
   for (bool exact : {true, false}) {

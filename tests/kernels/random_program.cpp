@@ -225,7 +225,8 @@ void generator::conversion() {
     case 2:
       return offer(b_.unary(opcode::float_to_bits, pick(scalar_type::f32)));
     case 3:
-      return offer(clean(b_.unary(opcode::h2f, pick(scalar_type::i32))));
+      return offer(clean(chance(50) ? b_.unary(opcode::h2f, pick(scalar_type::i32))
+                                    : b_.half_number(pick(scalar_type::i32))));
     default:
       return offer(b_.unary(opcode::f2h, pick(scalar_type::f32)));
   }

@@ -345,6 +345,7 @@ inline std::vector<program> all() {
   for (int columns = 1; columns <= 8; columns++)
     list.push_back(tiles(1, columns, columns, columns));
   for (int words : {2, 4, 8}) list.push_back(tiles(1, 8, words, 7));
+  list.push_back(tiles(1, 16, 8, 8));
   return list;
 }
 

@@ -175,6 +175,8 @@ result<std::unique_ptr<device>> make_cpu_device(const cpu_device_options& option
   if (!pool) return tl::unexpected(pool.error());
   device_info info = describe_cpu(options);
   info.driver = (*compiler)->identity();
+  info.product_columns = (*compiler)->product_columns();
+  info.product_blocks = (*compiler)->product_blocks();
   auto made = std::make_unique<cpu_device>(std::move(info), std::move(cache), std::move(*compiler),
                                            std::move(*pool));
   made->set_budget_bytes(options.budget_bytes);
