@@ -155,12 +155,18 @@ struct engine_status {
   double decode_tok_s = 0;  // over the last steps that decoded
 };
 
+// Sessions as they come and go; called on the loop's thread.
+enum class session_change { opened, closed };
+using session_observer =
+    std::function<void(session_change change, session_id session, std::int64_t owner)>;
+
 struct engine_options {
   std::uint32_t context_tokens = 2048;   // of a session; at most what the model was trained for
   std::uint32_t sessions = 4;            // at once
   std::uint32_t rows = 64;               // tokens of one step; a multiple of 8
   std::vector<std::uint32_t> placement;  // device by part; empty: all on device 0
   bool check_numbers = true;             // refuse weights with scales that are not finite
+  session_observer on_session;           // may be empty
 };
 
 // Called while weights are loaded, with bytes done and in all; returns false to give up.

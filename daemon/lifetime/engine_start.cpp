@@ -138,6 +138,7 @@ class starting {
     o.rows = config_.rows;
     o.check_numbers = config_.check_numbers;
     o.placement.assign(m.parts().size(), first);
+    o.on_session = settings_.on_session;
     return o;
   }
 

@@ -22,6 +22,7 @@ struct start_settings {
   engine::load_progress progress;
   // Told what the configuration wants and does not get, in a sentence each.
   std::function<void(const std::string& sentence)> warn;
+  engine::session_observer on_session;
 };
 
 struct started_engine {

@@ -10,6 +10,7 @@
 
 #include "daemon/journal/event.hpp"
 #include "daemon/journal/log.hpp"
+#include "daemon/journal/warnings.hpp"
 #include "daemon/lifetime/load_thread.hpp"
 #include "daemon/lifetime/wake_up.hpp"
 #include "daemon/loop/control_loop.hpp"
@@ -22,15 +23,25 @@ namespace terrane::daemon {
 
 namespace {
 
-void warn(const std::string& sentence) { log(log_level::warning, sentence); }
-
 // A cache that cannot be kept is no reason not to start, but each start then compiles again.
-void warn_of_cache(const std::string& folder) {
+void check_cache(const std::string& folder, warnings& to) {
   std::error_code fault;
   std::filesystem::create_directories(folder, fault);
   if (access(folder.c_str(), W_OK | X_OK) != 0)
-    warn("cache: " + folder + " cannot be written (" + std::strerror(errno) +
-         "); kernels will be compiled again at each start");
+    to.add("cache: " + folder + " cannot be written (" + std::strerror(errno) +
+           "); kernels will be compiled again at each start");
+}
+
+engine::session_observer tell_sessions(ipc::event_hub& events) {
+  return [&events](engine::session_change change, engine::session_id session, std::int64_t owner) {
+    const bool opened = change == engine::session_change::opened;
+    ipc::event e =
+        event_now(opened ? ipc::event_kind::session_opened : ipc::event_kind::session_closed,
+                  "session " + std::to_string(session) + " of user " + std::to_string(owner) +
+                      (opened ? " was opened" : " was closed"));
+    e.session = static_cast<std::int64_t>(session);
+    events.publish(e);
+  };
 }
 
 // systemd takes a message as lines; a text from elsewhere, such as a file's name, is one.
@@ -66,7 +77,8 @@ class lifetime {
   lifetime(const config& c, policies::policy_set_ptr set)
       : config_(c),
         set_(std::move(set)),
-        answers_(c, events_),
+        warnings_(events_),
+        answers_(c, events_, warnings_),
         server_(answers_, events_, {version, {c.operate_group, c.admin_group}, {}}),
         loading_(call_main) {}
 
@@ -86,6 +98,8 @@ class lifetime {
   const config& config_;
   policies::policy_set_ptr set_;  // as of the last start or reload from here
   ipc::event_hub events_;
+  warnings warnings_;
+  std::size_t lasting_warnings_ = 0;  // those that another load does not take back
   service answers_;
   ipc::control_server server_;
   load_thread loading_;
@@ -147,9 +161,11 @@ void lifetime::begin_load() {
   start_settings settings;
   settings.cache_folder =
       config_.cache_folder.empty() ? kernels::default_cache_folder() : config_.cache_folder;
-  settings.warn = warn;
+  settings.warn = [this](const std::string& sentence) { warnings_.add(sentence); };
   settings.progress = tell_systemd();
-  warn_of_cache(settings.cache_folder);
+  settings.on_session = tell_sessions(events_);
+  warnings_.forget_after(lasting_warnings_);
+  check_cache(settings.cache_folder, warnings_);
   next_tick_ms_ = steady_ms();
   loading_.start(config_, std::move(settings));
 }
@@ -166,7 +182,7 @@ void lifetime::take_into_use(started_engine started) {
   snapshot_builder builder(*engine_, make_sources(config_, started.devices, engine_->devices()),
                            config_.pinned);
   for (const std::string& pattern : builder.pinned_nowhere())
-    warn("pinned: the model has no part '" + pattern + "'");
+    warnings_.add("pinned: the model has no part '" + pattern + "'");
   loop_.emplace(*engine_, std::move(builder), set_, events_, steady_ms);
   answers_.set_ready(*engine_, *loop_, std::move(started.devices), std::move(started.refused));
   const std::string& name = engine_->loaded_model().config().name;

@@ -4,6 +4,7 @@
 
 #include "daemon/journal/event.hpp"
 #include "daemon/journal/log.hpp"
+#include "daemon/journal/warnings.hpp"
 #include "policies/explain/sentences.hpp"
 
 namespace terrane::daemon {
@@ -11,6 +12,8 @@ namespace terrane::daemon {
 namespace {
 
 constexpr std::size_t kept_results = 4096;
+// A trouble that comes and goes is told again only when it was away for so long.
+constexpr std::int64_t trouble_memory_ms = 60'000;
 
 }  // namespace
 
@@ -32,6 +35,7 @@ control_loop::control_loop(engine::inference_engine& engine, snapshot_builder bu
       now_(std::move(now)),
       unix_offset_ms_(daemon::unix_ms(std::chrono::system_clock::now()) - now_()),
       set_(std::move(set)),
+      lost_(engine.devices().size()),
       inbox_(std::make_shared<inbox>()) {}
 
 control_loop::~control_loop() = default;
@@ -64,13 +68,43 @@ void control_loop::tick() {
     made = policies::evaluate(*set_, snapshot, state_);
     past_.add(made);
     last_ = std::move(snapshot);
-    troubles_.clear();
-    for (const auto& source : builder_.sources())
-      if (std::string t = source->trouble(); !t.empty())
-        troubles_.push_back(source->name() + ": " + t);
   }
+  tell_lost_devices();
+  look_for_troubles();
   publish(made);
   carry_out(made.planned);
+}
+
+void control_loop::tell_lost_devices() {
+  for (std::size_t d = 0; d < lost_.size(); d++) {
+    const engine::device& device = *engine_.devices()[d];
+    const std::optional<error> why = lost_[d].empty() ? device.lost() : std::nullopt;
+    if (!why) continue;
+    const std::string& name = device.info().name;
+    lost_[d] = "device " + name + " is lost: " + why->message;
+    log(log_level::error, lost_[d], {{"TERRANE_DEVICE", name}});
+    ipc::event e = event_now(ipc::event_kind::device_lost, lost_[d]);
+    e.from = name;
+    events_.publish(e);
+  }
+}
+
+void control_loop::look_for_troubles() {
+  std::vector<std::string> now;
+  for (const std::string& l : lost_)
+    if (!l.empty()) now.push_back(l);
+  const std::int64_t time = now_();
+  for (const auto& source : builder_.sources()) {
+    const std::string what = source->trouble();
+    if (what.empty()) continue;
+    now.push_back(std::string(source->name()) + ": " + what);
+    const auto [seen, first] = told_troubles_.try_emplace(now.back(), time);
+    if (first) tell_warning(events_, now.back());
+    seen->second = time;
+  }
+  std::erase_if(told_troubles_, [&](const auto& t) { return time - t.second > trouble_memory_ms; });
+  std::lock_guard lock(guard_);
+  troubles_ = std::move(now);
 }
 
 void control_loop::publish(const policies::decision& d) {

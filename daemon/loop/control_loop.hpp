@@ -51,10 +51,13 @@ class control_loop {
   }
   std::optional<move_result> result_of(std::uint64_t planned) const;
   std::int64_t unix_ms(std::int64_t clock_ms) const { return clock_ms + unix_offset_ms_; }
+  // What is wrong now with telemetry sources and devices.
   std::vector<std::string> troubles() const;
 
  private:
   struct inbox;
+  void look_for_troubles();
+  void tell_lost_devices();
   void carry_out(const policies::plan& plan);
   void start_move(engine::move_request request, const std::vector<policies::planned_move>& planned);
   void refuse(const policies::planned_move& planned, const error& why);
@@ -76,7 +79,9 @@ class control_loop {
   std::map<std::uint64_t, move_result> results_;  // by planned move; bounded
   std::vector<std::string> troubles_;
 
-  std::shared_ptr<inbox> inbox_;  // what the engine's mover reports
+  std::map<std::string, std::int64_t> told_troubles_;  // when each was last seen
+  std::vector<std::string> lost_;                      // by device: told, and why; empty: whole
+  std::shared_ptr<inbox> inbox_;                       // what the engine's mover reports
   std::map<engine::move_id, planned_ids> ids_;
 };
 

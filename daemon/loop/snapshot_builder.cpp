@@ -4,6 +4,8 @@
 
 #include <fnmatch.h>
 
+#include "daemon/telemetry/by_hand.hpp"
+
 namespace terrane::daemon {
 
 namespace {
@@ -54,7 +56,12 @@ policies::snapshot snapshot_builder::make(const engine::engine_status& status, s
   add_sessions(s, status);
   add_moves(s, status, ids);
   s.completed = std::move(completed);
-  for (const auto& source : sources_) source->sample(s);
+  for (const auto& source : sources_) {
+    source->sample(s);
+    for_each_reading(s, [&](policies::reading& r) {
+      if (r.present() && r.source.empty()) r.source = source->name();
+    });
+  }
   return s;
 }
 

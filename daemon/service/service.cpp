@@ -60,21 +60,20 @@ std::optional<ipc::refusal> service::no_engine() const {
                                            ", or restart it after a change of its configuration");
 }
 
-result<std::uint32_t> service::device_index(const std::string& name) const {
+tl::expected<std::uint32_t, ipc::refusal> service::usable_device(const std::string& name) const {
   for (std::uint32_t d = 0; d < engine_->devices().size(); d++) {
-    const engine::device_info& info = engine_->devices()[d]->info();
-    if (info.name == name || to_string(info.kind) == name) return d;
+    const engine::device& device = *engine_->devices()[d];
+    if (device.info().name != name && to_string(device.info().kind) != name) continue;
+    if (const std::optional<error> why = device.lost())
+      return tl::unexpected(ipc::refuse::device_unusable(device.info().name, why->message));
+    return d;
   }
-  return fail(error_code::not_found, "there is no device '" + name + "'");
-}
-
-ipc::refusal service::no_device(const std::string& name) const {
   for (const engine::device_candidate& c : refused_)
     if (c.info.name == name || to_string(c.info.kind) == name)
-      return ipc::refuse::device_unusable(c.info.name, c.refused);
+      return tl::unexpected(ipc::refuse::device_unusable(c.info.name, c.refused));
   std::vector<std::string> names;
   for (const engine::device* d : engine_->devices()) names.push_back(d->info().name);
-  return ipc::refuse::unknown_device(name, names);
+  return tl::unexpected(ipc::refuse::unknown_device(name, names));
 }
 
 std::vector<std::string> service::part_names() const {
@@ -92,6 +91,7 @@ void service::status(const ipc::caller& who, ipc::answer<ipc::status_reply> to) 
   r.access = who.level;
   r.pid = getpid();
   r.uptime_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
+  r.warnings = warnings_.all();
   if (r.state == ipc::daemon_state::failed) {
     std::lock_guard lock(reason_guard_);
     r.reason = reason_;
@@ -125,7 +125,7 @@ void service::status(const ipc::caller& who, ipc::answer<ipc::status_reply> to) 
       if (!newest.empty()) r.last_decision = count(newest.front()->id);
       return 0;
     });
-    r.warnings = loop.troubles();
+    for (std::string& t : loop.troubles()) r.warnings.push_back(std::move(t));
     to.finish(r);
   });
 }
@@ -159,6 +159,11 @@ void service::devices(const ipc::caller&, ipc::answer<ipc::devices_reply> to) {
           std::max<std::int64_t>(0, i.total_bytes - count(from.used_bytes()) - i.others_bytes);
       i.parts = std::count_if(s.parts.begin(), s.parts.end(),
                               [&](const auto& p) { return p.device == d; });
+      if (const std::optional<error> why = from.lost()) {
+        i.state = ipc::device_state::lost;
+        i.reason = why->message;
+        i.free_bytes = 0;
+      }
       r.devices.push_back(std::move(i));
     }
     for (const engine::device_candidate& c : refused_) {
@@ -219,7 +224,8 @@ void service::telemetry(const ipc::caller&, ipc::answer<ipc::telemetry_reply> to
           if (m.belongs_to != scope) continue;
           const policies::reading value = m.read(object);
           if (!value.present()) continue;
-          r.readings.push_back({std::string(m.name), name, value.value, "",
+          r.readings.push_back({std::string(m.name), name, value.value,
+                                std::string(value.source.empty() ? "engine" : value.source),
                                 static_cast<double>(s.time_ms - value.sampled_ms) / 1000.0,
                                 value.stale(s.time_ms)});
         }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "daemon/config/config.hpp"
+#include "daemon/journal/warnings.hpp"
 #include "daemon/loop/control_loop.hpp"
 #include "daemon/service/worker.hpp"
 #include "engine/chat/chat_format.hpp"
@@ -26,7 +27,8 @@ namespace terrane::daemon {
 
 class service final : public ipc::control_service {
  public:
-  service(const config& c, ipc::event_hub& events) : config_(c), events_(events) {}
+  service(const config& c, ipc::event_hub& events, const warnings& standing)
+      : config_(c), events_(events), warnings_(standing) {}
 
   // From now on calls reach them; both outlive the service's calls. `configured`: of each device of
   // the engine. `refused`: devices of the machine that cannot be used.
@@ -99,13 +101,13 @@ class service final : public ipc::control_service {
   void move_kv(engine::spill_request spill, std::optional<std::int64_t> revision,
                const std::string& by, const ipc::answer<ipc::kv_reply>& to);
   void publish_move(const engine::move_status& s);
-  result<std::uint32_t> device_index(const std::string& name) const;
-  // Why a name is none of the engine's devices: unknown, or refused for a reason.
-  ipc::refusal no_device(const std::string& name) const;
+  // A device that parts or pages may be brought to, or why not: unknown, refused, lost.
+  tl::expected<std::uint32_t, ipc::refusal> usable_device(const std::string& name) const;
   std::vector<std::string> part_names() const;
 
   const config& config_;
   ipc::event_hub& events_;
+  const warnings& warnings_;
   std::atomic<ipc::daemon_state> state_{ipc::daemon_state::starting};
   mutable std::mutex reason_guard_;
   std::string reason_;  // of `failed`

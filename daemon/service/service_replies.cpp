@@ -199,8 +199,8 @@ void service::move(const ipc::caller& who, ipc::move_request request, ipc::move_
     engine::move_request r;
     r.by = user(who);
     r.reason = "asked for";
-    result<std::uint32_t> device = device_index(request.device);
-    if (!device) return to.fail(no_device(request.device));
+    const auto device = usable_device(request.device);
+    if (!device) return to.fail(device.error());
     for (const std::string& name : request.parts) {
       const std::optional<engine::part_index> part = e.loaded_model().find_part(name);
       if (!part) return to.fail(ipc::refuse::unknown_part(name, part_names()));
@@ -285,8 +285,8 @@ void service::spill_kv(const ipc::caller& who, ipc::spill_kv_request request,
       who, request.session, to,
       [this, who, request, to](engine::inference_engine&, const engine::session_status& s) {
         const std::string name = request.device.value_or("cpu");
-        result<std::uint32_t> device = device_index(name);
-        if (!device) return to.fail(no_device(name));
+        const auto device = usable_device(name);
+        if (!device) return to.fail(device.error());
         move_kv({s.id, static_cast<std::uint32_t>(request.keep_tokens.value_or(0)), *device},
                 request.revision, user(who), to);
       });

@@ -13,11 +13,12 @@ class device_memory_source final : public telemetry_source {
                        std::vector<std::uint64_t> reserve_bytes, std::int32_t period_ms)
       : devices_(devices), reserve_bytes_(std::move(reserve_bytes)), period_ms_(period_ms) {}
 
-  std::string name() const override { return "device memory"; }
+  std::string_view name() const override { return "device memory"; }
 
   void sample(policies::snapshot& s) override {
     for (std::size_t d = 0; d < s.devices.size() && d < devices_.size(); d++) {
       const engine::device& from = *devices_[d];
+      if (from.lost()) continue;  // what it held last says nothing of what could be put there
       policies::device_state& to = s.devices[d];
       // Under a budget the device is as large as the budget; others' use counts only without one.
       const auto total = static_cast<double>(from.limit_bytes()),

@@ -26,7 +26,7 @@ class file_source final : public telemetry_source {
  public:
   file_source(std::filesystem::path file, std::int32_t period_ms)
       : file_(std::move(file)), period_ms_(period_ms) {}
-  std::string name() const override { return "readings file"; }
+  std::string_view name() const override { return "readings file"; }
   std::string trouble() const override { return trouble_; }
 
   void sample(policies::snapshot& s) override {

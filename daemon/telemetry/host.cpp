@@ -15,7 +15,7 @@ class host_memory_source final : public telemetry_source {
  public:
   host_memory_source(const std::string& proc, std::int32_t period_ms)
       : path_(proc + "/meminfo"), period_ms_(period_ms) {}
-  std::string name() const override { return "host memory"; }
+  std::string_view name() const override { return "host memory"; }
 
   void sample(policies::snapshot& s) override {
     std::ifstream in(path_);
@@ -37,7 +37,7 @@ class pressure_source final : public telemetry_source {
  public:
   pressure_source(const std::string& proc, std::int32_t period_ms)
       : path_(proc + "/pressure/memory"), period_ms_(period_ms) {}
-  std::string name() const override { return "memory pressure"; }
+  std::string_view name() const override { return "memory pressure"; }
 
   void sample(policies::snapshot& s) override {
     std::ifstream in(path_);
@@ -71,7 +71,7 @@ class hwmon_source final : public telemetry_source {
         gpu_.push_back(input);
     }
   }
-  std::string name() const override { return "hwmon"; }
+  std::string_view name() const override { return "hwmon"; }
 
   void sample(policies::snapshot& s) override {
     const std::optional<double> cpu = hottest(cpu_);

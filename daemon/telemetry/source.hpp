@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "daemon/config/config.hpp"
@@ -19,9 +20,10 @@ namespace terrane::daemon {
 class telemetry_source {
  public:
   virtual ~telemetry_source() = default;
-  virtual std::string name() const = 0;
+  virtual std::string_view name() const = 0;  // a constant
   // Adds what it can measure now, at s.time_ms. What it cannot stays absent, or keeps the time of
-  // the sample it had before, and goes stale.
+  // the sample it had before, and goes stale. A reading is written whole; the snapshot's builder
+  // puts the source's name on those that have none.
   virtual void sample(policies::snapshot& s) = 0;
   // What is wrong with the source now, for status and journal; empty if nothing.
   virtual std::string trouble() const { return {}; }

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -140,6 +141,9 @@ class device {
   void set_budget_bytes(std::uint64_t bytes) { budget_bytes_.store(bytes); }
   // What the device has in use by everybody, as its driver says; 0 where it does not say.
   virtual std::uint64_t driver_used_bytes() const { return 0; }
+
+  // What the device failed with, once it is lost: nothing on it works any more in this process.
+  virtual std::optional<error> lost() const { return std::nullopt; }
 
   std::uint64_t launches() const { return launches_.load(); }
 

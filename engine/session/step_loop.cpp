@@ -342,6 +342,7 @@ result<session_id> step_loop::accept(generate_request request,
     next_session_++;
     slots_[fresh->slot] = true;
     sessions_.push_back(std::move(fresh));
+    if (options_.on_session) options_.on_session(session_change::opened, s->id, s->owner);
   }
   s->keep = request.keep;
   s->tokens.insert(s->tokens.end(), request.prompt.begin(), request.prompt.end());
@@ -408,6 +409,7 @@ void step_loop::close_now(session& s) {
   slots_[s.slot] = false;
   const auto held = std::find_if(sessions_.begin(), sessions_.end(),
                                  [&](const auto& h) { return h.get() == &s; });
+  if (options_.on_session) options_.on_session(session_change::closed, s.id, s.owner);
   ended_.push_back(std::move(*held));
   sessions_.erase(held);
   // Without its pages a layer may need no device but its own.

@@ -27,7 +27,8 @@ reading free_bytes(const device_state& d) {
   if (!d.vram_total.present() || !d.vram_used.present()) return {};
   const reading& older =
       d.vram_total.sampled_ms < d.vram_used.sampled_ms ? d.vram_total : d.vram_used;
-  return {std::max(0.0, d.vram_total.value - d.vram_used.value), older.sampled_ms, older.period_ms};
+  return {std::max(0.0, d.vram_total.value - d.vram_used.value), older.sampled_ms, older.period_ms,
+          d.vram_used.source};
 }
 
 const device_state* find_cpu(const snapshot& s) {

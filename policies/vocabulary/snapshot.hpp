@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace terrane::policies {
@@ -22,6 +23,8 @@ struct reading {
   double value = 0;
   std::int64_t sampled_ms = never;  // on the snapshot's clock
   std::int32_t period_ms = 1000;    // how often its source samples
+  // Who measured it, a name that lasts as long as the program; empty: the daemon counts it itself.
+  std::string_view source = {};
 
   bool present() const { return sampled_ms != never; }
   bool stale(std::int64_t now_ms) const {

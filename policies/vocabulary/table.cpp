@@ -5,10 +5,11 @@
 namespace terrane::policies {
 namespace {
 
-// A value made of others is as old as the oldest of them.
-reading joined(double value, const reading& a, const reading& b) {
-  if (!a.present() || !b.present()) return {};
-  return {value, std::min(a.sampled_ms, b.sampled_ms), std::max(a.period_ms, b.period_ms)};
+// A value made of two is as old as the older one; its source is that of the one that changes.
+reading joined(double value, const reading& changing, const reading& other) {
+  if (!changing.present() || !other.present()) return {};
+  return {value, std::min(changing.sampled_ms, other.sampled_ms),
+          std::max(changing.period_ms, other.period_ms), changing.source};
 }
 
 reading used_ratio(const reading& used, const reading& total) {
@@ -26,7 +27,7 @@ double session_kv_bytes(const session_state& s) {
 
 reading host_used_ratio(const host_state& h) {
   const double total = h.memory_total.value;
-  const reading used = joined(total - h.memory_available.value, h.memory_total, h.memory_available);
+  const reading used = joined(total - h.memory_available.value, h.memory_available, h.memory_total);
   return used_ratio(used, h.memory_total);
 }
 

@@ -21,6 +21,7 @@ class forwarding_device : public engine::device {
                      std::span<const std::byte> from) override;
   result<void> read(const engine::device_memory& from, std::size_t offset,
                     std::span<std::byte> to) override;
+  std::optional<error> lost() const override { return inner_->lost(); }
 
  protected:
   engine::device& inner() { return *inner_; }

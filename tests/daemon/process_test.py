@@ -336,6 +336,40 @@ class ProcessTest(unittest.TestCase):
         until(lambda: watcher.call("Sessions")["parameters"]["sessions"] == [], "the session to end")
         until(lambda: watcher.call("Devices")["parameters"]["devices"][0]["kv_bytes"] == 0, "its pages to return")
 
+    def test_monitor_tells_sessions_and_warnings(self):
+        d = self.start().ready()
+        watcher = d.client()
+        watcher.send("Monitor", more=True)
+        watcher.receive()
+
+        def next_of(kind):
+            while True:
+                event = watcher.receive()["parameters"]["event"]
+                if event["kind"] == kind:
+                    return event
+
+        c = d.client()
+        session = c.call("Generate", prompt="a", max_tokens=1, keep=True)["parameters"]["session"]
+        self.assertEqual(next_of("session_opened")["session"], session)
+        c.call("CloseSession", session=session)
+        closed = next_of("session_closed")
+        self.assertEqual(closed["session"], session)
+        self.assertIn(f"of user {os.getuid()}", closed["message"])
+        (self.folder / "readings.yaml").write_text("moon: {temp_c: 1C}\n")
+        message = next_of("warning")["message"]
+        self.assertIn("moon", message)
+        self.assertIn(message, d.status()["warnings"])
+        self.assertEqual(d.said().count(message), 1)
+
+    def test_readings_name_their_source(self):
+        (self.folder / "readings.yaml").write_text("cpu: {temp_c: 77C}\n")
+        d = self.start().ready()
+        readings = until(lambda: d.client().call("Telemetry")["parameters"]["readings"], "the first readings")
+        sources = {(r["object"], r["metric"]): r["source"] for r in readings}
+        self.assertEqual(sources["cpu", "temp_c"], "readings file")
+        self.assertEqual(sources["cpu", "vram.total"], "device memory")
+        self.assertEqual(sources["host", "host.memory_total"], "host memory")
+
     def test_a_killed_daemon_comes_back_with_the_same_bits(self):
         d = self.start(extra="replies: {temperature: 0, hash_logits: true}\n").ready()
         first = d.client().call("Generate", prompt="a b c", max_tokens=20)["parameters"]

@@ -35,6 +35,10 @@ class gpu : public device {
   const std::string& no_direct_path(device& from) override;
   result<void> copy_direct(device& from, std::span<const copy_range> ranges) override;
   std::uint64_t driver_used_bytes() const override;
+  std::optional<error> lost() const override {
+    const result<void> whole = card_->fault();
+    return whole ? std::nullopt : std::optional(whole.error());
+  }
 
  protected:
   result<std::unique_ptr<device_memory>> allocate_memory(std::size_t bytes) override {

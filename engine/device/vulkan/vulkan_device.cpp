@@ -53,6 +53,10 @@ class gpu : public device {
   std::uint64_t driver_used_bytes() const override {
     return used_by_everybody(device_->owner(), device_->physical());
   }
+  std::optional<error> lost() const override {
+    const result<void> whole = device_->fault();
+    return whole ? std::nullopt : std::optional(whole.error());
+  }
 
  protected:
   result<std::unique_ptr<device_memory>> allocate_memory(std::size_t bytes) override {

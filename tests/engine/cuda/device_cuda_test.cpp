@@ -72,6 +72,8 @@ class cuda_device : public testing::Test {
     EXPECT_EQ(memory.error().code, error_code::device_fault);
     EXPECT_THAT(memory.error().message, HasSubstr(std::string(call) + " failed with " + name));
     EXPECT_EQ(memory.error().where, card->info().name);
+    ASSERT_TRUE(card->lost().has_value());
+    EXPECT_EQ(card->lost()->message, memory.error().message);
   }
 
   fake_driver& fake = fake_driver::get();

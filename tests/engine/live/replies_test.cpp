@@ -145,6 +145,45 @@ TEST(replies, end_at_a_stop_token) {
   EXPECT_LE(stopped->ids.size(), 4U);
 }
 
+TEST(replies, their_sessions_are_told_as_they_come_and_go) {
+  auto model = engine::model::open(tiny_model("tiny", "Q4_1"));
+  ASSERT_TRUE(model.has_value()) << to_string(model.error());
+  std::vector<std::unique_ptr<engine::device>> devices;
+  devices.push_back(std::move(*engine::open_device("cpu", {})));
+  std::vector<std::string> told;  // on the loop's thread, which waits while a call is answered
+  engine::engine_options options;
+  options.context_tokens = 128;
+  options.on_session = [&](engine::session_change change, engine::session_id id,
+                           std::int64_t owner) {
+    told.push_back((change == engine::session_change::opened ? "+" : "-") + std::to_string(id) +
+                   " of " + std::to_string(owner));
+  };
+  auto e = engine::inference_engine::start(std::move(*model), std::move(devices), options);
+  ASSERT_TRUE(e.has_value()) << to_string(e.error());
+  const auto reply = [&](engine::session_id session, bool keep) {
+    engine::generate_request r = request(**e, 5, 3);
+    r.session = session;
+    r.keep = keep;
+    r.owner = 1000;
+    auto observer = std::make_shared<bench::recorder>();
+    EXPECT_TRUE((*e)->generate(std::move(r), observer).has_value());
+    observer->wait();
+    static_cast<void>((*e)->status());  // the step is over
+  };
+  reply(0, false);
+  EXPECT_EQ(told, (std::vector<std::string>{"+1 of 1000", "-1 of 1000"}));
+  told.clear();
+  reply(0, true);
+  reply(2, true);
+  EXPECT_EQ(told, (std::vector<std::string>{"+2 of 1000"}));
+  ASSERT_TRUE((*e)->close(2).has_value());
+  EXPECT_EQ(told, (std::vector<std::string>{"+2 of 1000", "-2 of 1000"}));
+  told.clear();
+  // One that is refused was never there.
+  EXPECT_FALSE((*e)->generate(request(**e, 500, 3), std::make_shared<bench::recorder>()));
+  EXPECT_TRUE(told.empty());
+}
+
 TEST(replies, name_the_part_whose_numbers_are_not_finite) {
   // A scale of the second layer's down projection becomes infinite: f16 0x7c00, in each row's first
   // block.

@@ -1,0 +1,85 @@
+// What the control loop tells of its own accord: once, not each period.
+#include "daemon/loop/control_loop.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/daemon/fixture.hpp"
+
+namespace terrane::daemon {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+struct troubled final : telemetry_source {
+  explicit troubled(const std::string& of) : trouble_now(of) {}
+  std::string_view name() const override { return "thermometer"; }
+  void sample(policies::snapshot&) override {}
+  std::string trouble() const override { return trouble_now; }
+  const std::string& trouble_now;
+};
+
+struct control_loop_test : testing::Test {
+  std::int64_t now_ms = 0;
+  std::string trouble;
+  ipc::event_hub events;
+  heard_events heard{events};
+  test_engine t = engine_with_a_card();
+  control_loop loop = make();
+
+  control_loop make() {
+    telemetry_sources sources;
+    sources.push_back(std::make_unique<troubled>(trouble));
+    auto none = policies::policy_set::from_sources({});
+    EXPECT_TRUE(none.has_value());
+    return control_loop(*t.engine, snapshot_builder(*t.engine, std::move(sources), {}), *none,
+                        events, [this] { return now_ms; });
+  }
+  void tick() {
+    now_ms += 1000;
+    loop.tick();
+  }
+};
+
+TEST_F(control_loop_test, a_lost_device_is_told_once_and_stays_in_the_troubles) {
+  tick();
+  EXPECT_THAT(heard.of(ipc::event_kind::device_lost), IsEmpty());
+  t.card->lose();
+  tick();
+  tick();
+  const std::vector<ipc::event> lost = heard.of(ipc::event_kind::device_lost);
+  ASSERT_EQ(lost.size(), 1U);
+  EXPECT_EQ(lost[0].from, "vulkan:card");
+  EXPECT_EQ(lost[0].message, "device vulkan:card is lost: the driver says that it is gone");
+  EXPECT_THAT(loop.troubles(), ElementsAre(lost[0].message));
+}
+
+TEST_F(control_loop_test, a_sources_trouble_is_told_when_it_comes_and_again_only_after_a_minute) {
+  tick();
+  EXPECT_THAT(heard.of(ipc::event_kind::warning), IsEmpty());
+  trouble = "the sensor hums";
+  tick();
+  tick();
+  std::vector<ipc::event> told = heard.of(ipc::event_kind::warning);
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(told[0].message, "thermometer: the sensor hums");
+  EXPECT_THAT(loop.troubles(), ElementsAre(told[0].message));
+
+  trouble.clear();
+  tick();
+  EXPECT_THAT(loop.troubles(), IsEmpty());
+  trouble = "the sensor hums";
+  tick();
+  EXPECT_THAT(heard.of(ipc::event_kind::warning), IsEmpty());
+  trouble.clear();
+  now_ms += 60'000;
+  tick();
+  trouble = "the sensor hums";
+  tick();
+  EXPECT_EQ(heard.of(ipc::event_kind::warning).size(), 1U);
+}
+
+}  // namespace
+}  // namespace terrane::daemon

@@ -1,0 +1,87 @@
+// Answers of the service about devices that cannot be used.
+#include "daemon/service/service.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/daemon/fixture.hpp"
+
+namespace terrane::daemon {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+
+struct service_test : testing::Test {
+  config c;
+  ipc::event_hub events;
+  warnings standing{events};
+  test_engine t = engine_with_a_card();
+  control_loop loop{*t.engine, snapshot_builder(*t.engine, {}, {}),
+                    *policies::policy_set::from_sources({}), events, [] { return 1000; }};
+  service answers{c, events, standing};
+  const ipc::caller root{0, 1, ipc::access_level::admin};
+
+  void SetUp() override {
+    engine::device_candidate odd;
+    odd.info.name = "cuda:odd";
+    odd.info.kind = engine::device_kind::cuda;
+    odd.refused = "operation 1 of the numeric contract (multiply) gave another hash";
+    answers.set_ready(*t.engine, loop, {{"cpu", 0, 0, 55}, {"vulkan", 0, 0, 0}}, {odd});
+  }
+  void TearDown() override { answers.finish(); }
+
+  std::vector<ipc::device_info> devices() {
+    return answered_with<ipc::devices_reply>([&](const auto& to) { answers.devices(root, to); })
+        .devices;
+  }
+  ipc::varlink::response move_to(const std::string& device) {
+    return answered([&](const ipc::varlink::reply& to) {
+      answers.move(root, {{"head"}, device, std::nullopt}, ipc::move_stream(to));
+    });
+  }
+};
+
+TEST_F(service_test, a_refused_device_is_shown_with_its_reason_and_takes_nothing) {
+  const std::vector<ipc::device_info> all = devices();
+  ASSERT_EQ(all.size(), 3U);
+  EXPECT_EQ(all[0].state, ipc::device_state::ready);
+  EXPECT_EQ(all[0].reserve_bytes, 55);
+  EXPECT_EQ(all[2].name, "cuda:odd");
+  EXPECT_EQ(all[2].state, ipc::device_state::refused);
+  EXPECT_THAT(all[2].reason.value_or(""), HasSubstr("multiply"));
+  for (const char* name : {"cuda:odd", "cuda"}) {
+    const ipc::varlink::response r = move_to(name);
+    EXPECT_EQ(r.error, "io.terrane.Control.DeviceUnusable");
+    EXPECT_EQ(r.parameters.at("device"), "cuda:odd");
+    EXPECT_THAT(std::string(r.parameters.at("message").as_string()), HasSubstr("multiply"));
+  }
+  EXPECT_EQ(move_to("cuda:other").error, "io.terrane.Control.UnknownDevice");
+}
+
+TEST_F(service_test, a_lost_device_is_shown_with_its_reason_and_takes_nothing) {
+  t.card->lose();
+  const ipc::device_info card = devices()[1];
+  EXPECT_EQ(card.state, ipc::device_state::lost);
+  EXPECT_EQ(card.reason, "the driver says that it is gone");
+  EXPECT_EQ(card.free_bytes, 0);
+  const ipc::varlink::response r = move_to("vulkan");
+  EXPECT_EQ(r.error, "io.terrane.Control.DeviceUnusable");
+  EXPECT_EQ(r.parameters.at("device"), "vulkan:card");
+}
+
+TEST_F(service_test, warnings_stand_in_the_status_and_are_told_once) {
+  heard_events heard(events);
+  standing.add("the moon is full");
+  standing.add("it rains");
+  const auto status = [&] {
+    return answered_with<ipc::status_reply>([&](const auto& to) { answers.status(root, to); });
+  };
+  EXPECT_THAT(status().warnings, Contains("the moon is full"));
+  EXPECT_EQ(heard.of(ipc::event_kind::warning).size(), 2U);
+  standing.forget_after(1);
+  EXPECT_EQ(status().warnings, std::vector<std::string>{"the moon is full"});
+}
+
+}  // namespace
+}  // namespace terrane::daemon

@@ -1,0 +1,56 @@
+// What policies see, and who measured it.
+#include "daemon/loop/snapshot_builder.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/daemon/fixture.hpp"
+
+namespace terrane::daemon {
+namespace {
+
+// Writes a temperature on the devices from `first` on.
+class thermometer final : public telemetry_source {
+ public:
+  thermometer(std::string_view name, std::size_t first) : name_(name), first_(first) {}
+  std::string_view name() const override { return name_; }
+  void sample(policies::snapshot& s) override {
+    for (std::size_t d = first_; d < s.devices.size(); d++)
+      s.devices[d].temp_c = {50, s.time_ms, 1000};
+  }
+
+ private:
+  std::string_view name_;
+  std::size_t first_;
+};
+
+TEST(snapshot_builder, a_reading_has_the_name_of_the_source_that_wrote_it_last) {
+  test_engine t = engine_with_a_card();
+  telemetry_sources sources;
+  sources.push_back(make_device_memory_source(t.engine->devices(), {0, 0}, 1000));
+  sources.push_back(std::make_unique<thermometer>("one", 0));
+  sources.push_back(std::make_unique<thermometer>("other", 1));
+  snapshot_builder builder(*t.engine, std::move(sources), {});
+  const policies::snapshot s = builder.make(t.engine->status(), 5000, {}, {});
+  EXPECT_EQ(s.devices[0].temp_c.source, "one");
+  EXPECT_EQ(s.devices[1].temp_c.source, "other");
+  const policies::reading ratio = policies::metric(policies::metric_id::vram_used_ratio)
+                                      .read({&s, &s.devices[0], nullptr, nullptr});
+  EXPECT_EQ(ratio.source, "device memory");
+  EXPECT_EQ(s.host.memory_total.source, "");
+}
+
+TEST(snapshot_builder, a_lost_device_has_no_memory_to_offer) {
+  test_engine t = engine_with_a_card();
+  telemetry_sources sources;
+  sources.push_back(make_device_memory_source(t.engine->devices(), {0, 0}, 1000));
+  snapshot_builder builder(*t.engine, std::move(sources), {});
+  EXPECT_TRUE(
+      policies::free_bytes(builder.make(t.engine->status(), 1000, {}, {}).devices[1]).present());
+  t.card->lose();
+  const policies::snapshot s = builder.make(t.engine->status(), 2000, {}, {});
+  EXPECT_TRUE(policies::free_bytes(s.devices[0]).present());
+  EXPECT_FALSE(policies::free_bytes(s.devices[1]).present());
+}
+
+}  // namespace
+}  // namespace terrane::daemon
