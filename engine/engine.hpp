@@ -110,6 +110,8 @@ struct move_status {
   double prepare_ms = 0;
   double pause_ms = 0;         // how long the step loop stood still
   std::uint64_t revision = 0;  // of the placement after the commit
+  // Committed, but all was where it was to be: the placement is the same, and so is its revision.
+  bool nothing_moved = false;
   std::optional<error> failure;
   wall_time ended;
   std::chrono::steady_clock::time_point committed_at;  // the end of the pause
@@ -133,7 +135,8 @@ struct part_status {
   std::uint64_t weight_bytes = 0;
   std::uint64_t kv_bytes = 0;            // its pages here
   std::uint64_t kv_elsewhere_bytes = 0;  // its pages on other devices
-  wall_time since;
+  wall_time since;                       // for people; decisions go by moved_at
+  std::optional<std::chrono::steady_clock::time_point> moved_at;  // empty: not since the start
   std::string by, reason;
 };
 enum class session_state { waiting, prefill, generating, idle };

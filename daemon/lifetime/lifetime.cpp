@@ -1,6 +1,7 @@
 #include "daemon/lifetime/lifetime.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -16,6 +17,7 @@
 #include "daemon/loop/control_loop.hpp"
 #include "daemon/service/service.hpp"
 #include "daemon/version.hpp"
+#include "ipc/control/access.hpp"
 #include "ipc/control/server.hpp"
 #include "kernels/cache/code_cache.hpp"
 
@@ -30,6 +32,17 @@ void check_cache(const std::string& folder, warnings& to) {
   if (access(folder.c_str(), W_OK | X_OK) != 0)
     to.add("cache: " + folder + " cannot be written (" + std::strerror(errno) +
            "); kernels will be compiled again at each start");
+}
+
+// A group that is not there lets nobody in, which nobody would guess from a refusal.
+void check_groups(const config& c, warnings& to) {
+  const std::array<std::pair<const char*, const std::string&>, 2> groups = {
+      {{"operate_group", c.operate_group}, {"admin_group", c.admin_group}}};
+  for (const auto& [key, name] : groups) {
+    if (ipc::group_named(name)) continue;
+    to.add(std::string("control.") + key + ": there is no group '" + name +
+           "' on this machine, so it lets nobody in; root and terraned's own user may do all");
+  }
 }
 
 engine::session_observer tell_sessions(ipc::event_hub& events) {
@@ -121,6 +134,8 @@ bool lifetime::serve() {
     return false;
   }
   log(log_level::info, "serving " + at + ", loading " + config_.model_file.string());
+  check_groups(config_, warnings_);
+  lasting_warnings_ = warnings_.count();
   return true;
 }
 

@@ -27,6 +27,15 @@ struct control_loop::inbox {
   std::vector<report> ended;
 };
 
+// A move has ended, says the engine.
+void control_loop::report(const std::weak_ptr<inbox>& to, const engine::move_status& status,
+                          const std::vector<policies::planned_move>& planned) {
+  const std::shared_ptr<inbox> in = to.lock();
+  if (in == nullptr) return;
+  std::lock_guard lock(in->guard);
+  in->ended.push_back({status, planned});
+}
+
 control_loop::control_loop(engine::inference_engine& engine, snapshot_builder builder,
                            policies::policy_set_ptr set, ipc::event_hub& events, clock now)
     : engine_(engine),
@@ -172,6 +181,7 @@ void control_loop::start_move(engine::move_request request,
         const policies::planned_move& first = planned.front();
         const bool over =
             s.state != engine::move_state::waiting && s.state != engine::move_state::preparing;
+        if (s.nothing_moved) return report(to, s, planned);
         const bool done = s.state == engine::move_state::committed, kv = s.spill.has_value();
         ipc::event e = event_now(
             !over             ? ipc::event_kind::move_preparing
@@ -198,10 +208,7 @@ void control_loop::start_move(engine::move_request request,
              {"TERRANE_PART", first.subject},
              {"TERRANE_FROM", first.from},
              {"TERRANE_TO", first.to}});
-        if (auto in = to.lock()) {
-          std::lock_guard lock(in->guard);
-          in->ended.push_back({s, planned});
-        }
+        report(to, s, planned);
       });
   if (!id) {
     for (const policies::planned_move& p : planned) refuse(p, id.error());

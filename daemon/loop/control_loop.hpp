@@ -58,6 +58,8 @@ class control_loop {
   struct inbox;
   void look_for_troubles();
   void tell_lost_devices();
+  static void report(const std::weak_ptr<inbox>& to, const engine::move_status& status,
+                     const std::vector<policies::planned_move>& planned);
   void carry_out(const policies::plan& plan);
   void start_move(engine::move_request request, const std::vector<policies::planned_move>& planned);
   void refuse(const policies::planned_move& planned, const error& why);

@@ -91,9 +91,9 @@ void snapshot_builder::add_parts(policies::snapshot& s, const engine::engine_sta
     to.kv_bytes = from.kv_bytes;
     to.pinned = std::any_of(pinned_.begin(), pinned_.end(),
                             [&](const std::string& pattern) { return fits(pattern, to.name); });
-    if (from.by != "start") {
+    if (from.moved_at) {
       const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(
-          std::chrono::system_clock::now() - from.since);
+          std::chrono::steady_clock::now() - *from.moved_at);
       to.moved_ms = now_ms - age.count();
     }
     s.parts.push_back(std::move(to));

@@ -224,7 +224,7 @@ void service::telemetry(const ipc::caller&, ipc::answer<ipc::telemetry_reply> to
           if (m.belongs_to != scope) continue;
           const policies::reading value = m.read(object);
           if (!value.present()) continue;
-          r.readings.push_back({std::string(m.name), name, value.value,
+          r.readings.push_back({std::string(m.name), name, value.value, to_protocol(m.measured_in),
                                 std::string(value.source.empty() ? "engine" : value.source),
                                 static_cast<double>(s.time_ms - value.sampled_ms) / 1000.0,
                                 value.stale(s.time_ms)});

@@ -221,6 +221,7 @@ void service::move(const ipc::caller& who, ipc::move_request request, ipc::move_
 }
 
 void service::publish_move(const engine::move_status& s) {
+  if (s.nothing_moved) return;
   ipc::event e;
   e.time_unix_ms = unix_ms(s.ended);
   const bool done = s.state == engine::move_state::committed;

@@ -91,6 +91,24 @@ ipc::decision_cause to_protocol(policies::decision_event e) {
   return ipc::decision_cause::entered;
 }
 
+ipc::unit to_protocol(policies::unit u) {
+  switch (u) {
+    case policies::unit::ratio:
+      return ipc::unit::ratio;
+    case policies::unit::bytes:
+      return ipc::unit::bytes;
+    case policies::unit::celsius:
+      return ipc::unit::celsius;
+    case policies::unit::seconds:
+      return ipc::unit::seconds;
+    case policies::unit::tokens:
+      return ipc::unit::tokens;
+    case policies::unit::percent:
+      return ipc::unit::percent;
+  }
+  return ipc::unit::ratio;
+}
+
 ipc::policy_mode to_protocol(policies::rule_mode m) {
   switch (m) {
     case policies::rule_mode::enforce:

@@ -9,6 +9,7 @@
 #include "ipc/control/types.hpp"
 #include "policies/diagnostic.hpp"
 #include "policies/explain/record.hpp"
+#include "policies/vocabulary/table.hpp"
 
 namespace terrane::daemon {
 
@@ -19,6 +20,7 @@ ipc::stop_reason to_protocol(engine::stop_reason r);
 ipc::action_verb to_protocol(policies::verb v);
 ipc::condition_verdict to_protocol(policies::verdict v);
 ipc::decision_cause to_protocol(policies::decision_event e);
+ipc::unit to_protocol(policies::unit u);
 ipc::policy_mode to_protocol(policies::rule_mode m);
 ipc::diagnostic to_protocol(const policies::diagnostic& d);
 std::vector<ipc::diagnostic> to_protocol(const std::vector<policies::diagnostic>& all);

@@ -47,6 +47,7 @@ std::vector<ipc::condition_info> conditions(const std::vector<policies::conditio
   for (const policies::condition_value& c : from) {
     ipc::condition_info i;
     i.metric = std::string(policies::metric(c.metric).name);
+    i.unit = to_protocol(policies::metric(c.metric).measured_in);
     i.side = c.compare == policies::comparison::above ? ipc::condition_side::above
                                                       : ipc::condition_side::below;
     i.limit = c.limit;

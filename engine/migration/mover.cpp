@@ -114,7 +114,7 @@ void mover::add_progress(move_job& job, std::uint64_t bytes) {
 void mover::carry_out(move_job& job) {
   const auto begin = std::chrono::steady_clock::now();
   result<void> ok = prepare(job);
-  for (int round = 0; ok && round < most_rounds; round++) {
+  for (int round = 0; ok && !job.status.nothing_moved && round < most_rounds; round++) {
     {
       std::lock_guard lock(guard_);
       job.committing = true;
@@ -169,6 +169,12 @@ result<void> mover::prepare(move_job& job) {
   }
   for (const part_move& m : job.status.parts) job.parts_after[m.part] = m.device;
   loop_.call([&] { return loop_.survey(job); });
+  if (job.status.parts.empty() && job.pages.empty()) {
+    std::lock_guard lock(guard_);
+    job.status.nothing_moved = true;
+    job.status.revision = loop_.revision();
+    return {};
+  }
   result<void> ok = check_room(job);
   if (!ok) return ok;
   tell(job, move_state::preparing);

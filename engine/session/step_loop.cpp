@@ -428,6 +428,7 @@ engine_status step_loop::status() const {
     part.device = placement().parts[p];
     for (const resident_block_ptr& b : parts_[p].blocks) part.weight_bytes += b->description->bytes;
     part.since = parts_[p].since;
+    part.moved_at = parts_[p].moved_at;
     part.by = parts_[p].by;
     part.reason = parts_[p].reason;
     if (model_.parts()[p].kind == part_kind::attention) {

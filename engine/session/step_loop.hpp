@@ -71,6 +71,7 @@ class step_loop {
   struct live_part {
     std::vector<resident_block_ptr> blocks;
     wall_time since = std::chrono::system_clock::now();
+    std::optional<steady_time> moved_at;
     std::string by = "start", reason = "placed when the model was loaded";
   };
   struct logit_row {

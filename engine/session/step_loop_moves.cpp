@@ -186,8 +186,8 @@ result<step_loop::commit_report> step_loop::commit(move_job& job) {
   for (part_index p = 0; p < parts_.size(); p++) {
     if (job.blocks_after[p].empty()) continue;
     job.old_blocks.push_back(std::move(parts_[p].blocks));
-    parts_[p] = {std::move(job.blocks_after[p]), std::chrono::system_clock::now(), job.status.by,
-                 job.status.reason};
+    parts_[p] = {std::move(job.blocks_after[p]), std::chrono::system_clock::now(),
+                 std::chrono::steady_clock::now(), job.status.by, job.status.reason};
   }
   revision_++;
   const steady_time end = std::chrono::steady_clock::now();

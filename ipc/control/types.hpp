@@ -111,15 +111,18 @@ struct placement_reply {
 };
 BOOST_DESCRIBE_STRUCT(placement_reply, (), (revision, parts))
 
+BOOST_DEFINE_ENUM_CLASS(unit, ratio, bytes, celsius, seconds, tokens, percent)
+
 struct reading {
   std::string metric;
   std::string object;
   double value = 0;
+  ipc::unit unit = ipc::unit::ratio;
   std::string source;
   double age_s = 0;
   bool stale = false;
 };
-BOOST_DESCRIBE_STRUCT(reading, (), (metric, object, value, source, age_s, stale))
+BOOST_DESCRIBE_STRUCT(reading, (), (metric, object, value, unit, source, age_s, stale))
 
 struct telemetry_reply {
   std::int64_t snapshot = 0;
@@ -282,6 +285,7 @@ BOOST_DEFINE_ENUM_CLASS(decision_cause, entered, again, left, restored, faulted,
 
 struct condition_info {
   std::string metric;
+  ipc::unit unit = ipc::unit::ratio;
   condition_side side = condition_side::above;
   double limit = 0;
   std::optional<double> value;
@@ -291,7 +295,7 @@ struct condition_info {
   double needed_s = 0;
 };
 BOOST_DESCRIBE_STRUCT(condition_info, (),
-                      (metric, side, limit, value, age_s, verdict, met_for_s, needed_s))
+                      (metric, unit, side, limit, value, age_s, verdict, met_for_s, needed_s))
 
 struct policy_object {
   std::string object;

@@ -36,10 +36,10 @@ void print_conditions(const context& with, const std::vector<condition_info>& co
               {"VERDICT"}});
   for (const condition_info& one : conditions) {
     std::string verdict = boost::describe::enum_to_string(one.verdict, "");
-    rows.add({one.metric, boost::describe::enum_to_string(one.side, ""), decimal(one.limit, 3),
-              one.value ? decimal(*one.value, 3) : "-", one.age_s ? duration_text(*one.age_s) : "-",
-              duration_text(one.met_for_s), duration_text(one.needed_s),
-              verdict == "not_met" ? "not met" : verdict});
+    rows.add({one.metric, boost::describe::enum_to_string(one.side, ""),
+              value_text(one.limit, one.unit), one.value ? value_text(*one.value, one.unit) : "-",
+              one.age_s ? duration_text(*one.age_s) : "-", duration_text(one.met_for_s),
+              duration_text(one.needed_s), verdict == "not_met" ? "not met" : verdict});
   }
   with.print(rows);
 }

@@ -161,8 +161,8 @@ void print_telemetry(const context& with, const telemetry_reply& reply) {
               {"SOURCE"},
               {""}});
   for (const reading& one : reply.readings) {
-    rows.add({one.object, one.metric, decimal(one.value, one.value < 1000 ? 3 : 0),
-              duration_text(one.age_s), one.source, one.stale ? "stale" : ""});
+    rows.add({one.object, one.metric, value_text(one.value, one.unit), duration_text(one.age_s),
+              one.source, one.stale ? "stale" : ""});
   }
   with.print(rows);
   with.out() << with.paint(colour::dim, "snapshot " + std::to_string(reply.snapshot)) << "\n";

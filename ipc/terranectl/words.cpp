@@ -69,6 +69,24 @@ std::string ms_text(double milliseconds) {
   return decimal(milliseconds, milliseconds < 10 ? 2 : 0) + " ms";
 }
 
+std::string value_text(double value, unit u) {
+  switch (u) {
+    case unit::ratio:
+      return decimal(100 * value, 1) + " %";
+    case unit::bytes:
+      return value < 0 ? "-" + value_text(-value, u) : bytes_text(std::llround(value));
+    case unit::celsius:
+      return decimal(value, 1) + " C";
+    case unit::seconds:
+      return duration_text(value);
+    case unit::tokens:
+      return decimal(value, 0);
+    case unit::percent:
+      return decimal(value, 1) + " %";
+  }
+  return decimal(value, 3);
+}
+
 std::string clock_text(std::int64_t unix_ms) {
   const std::time_t seconds = static_cast<std::time_t>(unix_ms / 1000);
   std::tm local{};

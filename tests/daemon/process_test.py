@@ -61,7 +61,7 @@ class Client:
 
 
 class Daemon:
-    def __init__(self, folder, model, devices="[{name: cpu}]", extra="", environment=None, pass_fds=(), preexec=None):
+    def __init__(self, folder, model, devices="[{name: cpu}]", extra="", control="", environment=None, pass_fds=(), preexec=None):
         self.folder = folder
         self.socket = folder / "control.sock"
         (folder / "policies").mkdir(exist_ok=True)
@@ -69,7 +69,7 @@ class Daemon:
             f"apiVersion: terrane/v1\nmodel: {{file: {model}, context: 256, sessions: 2}}\n"
             f"devices: {devices}\npolicies: [{folder}/policies]\n"
             f"telemetry: {{period: 50ms, readings_file: {folder}/readings.yaml}}\n"
-            f"control: {{socket: {self.socket}}}\ncache: {folder}/cache\n{extra}")
+            f"control: {{socket: {self.socket}{control}}}\ncache: {folder}/cache\n{extra}")
         self.log = open(folder / "log", "w+")
         self.process = subprocess.Popen(
             [TERRANED, "--config", str(folder / "terraned.yaml")], stderr=self.log,
@@ -444,6 +444,13 @@ class ProcessTest(unittest.TestCase):
         d = self.start(extra="pinned: [layer.99.attn, head]\n").ready()
         self.assertIn("pinned: the model has no part 'layer.99.attn'", d.said())
         self.assertNotIn("'head'", d.said())
+
+    def test_groups_that_do_not_exist_are_told(self):
+        d = self.start(control=", operate_group: no-such-users, admin_group: root")
+        warnings = d.ready().status()["warnings"]
+        self.assertEqual([w for w in warnings if "group" in w], [w for w in warnings if "'no-such-users'" in w])
+        self.assertEqual(len(warnings), 1)
+        self.assertIn("warning: " + warnings[0], d.said())
 
     def test_what_the_configuration_wants_and_does_not_get_is_told(self):
         (self.folder / "file").write_text("")

@@ -70,6 +70,24 @@ TEST_F(service_test, a_lost_device_is_shown_with_its_reason_and_takes_nothing) {
   EXPECT_EQ(r.parameters.at("device"), "vulkan:card");
 }
 
+TEST_F(service_test, a_move_to_where_all_is_moves_nothing_and_says_so) {
+  heard_events heard(events);
+  const auto move = [&](std::vector<std::string> parts, const std::string& device) {
+    const ipc::varlink::response r = answered([&](const ipc::varlink::reply& to) {
+      answers.move(root, {std::move(parts), device, std::nullopt}, ipc::move_stream(to));
+    });
+    return ipc::from_json<ipc::move_reply>(r.parameters).value_or(ipc::move_reply{});
+  };
+  const ipc::move_reply nothing = move({"head", "embedding"}, "cpu");
+  EXPECT_EQ(nothing.state, ipc::move_state::committed);
+  EXPECT_EQ(nothing.revision, 1);
+  EXPECT_EQ(nothing.bytes_total, 0);
+  EXPECT_TRUE(heard.of(ipc::event_kind::move_committed).empty());
+  EXPECT_EQ(move({"layer.0.ffn"}, "vulkan:card").revision, 2);
+  EXPECT_EQ(heard.of(ipc::event_kind::move_committed).size(), 1U);
+  EXPECT_EQ(move({"layer.0.ffn", "head"}, "cpu").revision, 3);  // one of them moves
+}
+
 TEST_F(service_test, warnings_stand_in_the_status_and_are_told_once) {
   heard_events heard(events);
   standing.add("the moon is full");

@@ -39,6 +39,22 @@ TEST(snapshot_builder, a_reading_has_the_name_of_the_source_that_wrote_it_last) 
   EXPECT_EQ(s.host.memory_total.source, "");
 }
 
+TEST(snapshot_builder, a_step_of_the_wall_clock_changes_no_age) {
+  test_engine t = engine_with_a_card();
+  snapshot_builder builder(*t.engine, {}, {});
+  engine::engine_status status = t.engine->status();
+  engine::part_status& moved = status.parts[1];
+  moved.by = "user 1000";
+  moved.moved_at = std::chrono::steady_clock::now() - std::chrono::seconds(5);
+  for (const int hours : {-10, 10}) {
+    moved.since = std::chrono::system_clock::now() + std::chrono::hours(hours);
+    const policies::snapshot s = builder.make(status, 100'000, {}, {});
+    EXPECT_EQ(s.parts[0].moved_ms, policies::reading::never);
+    EXPECT_LE(s.parts[1].moved_ms, 95'000);
+    EXPECT_GT(s.parts[1].moved_ms, 85'000);  // a busy machine may take its time
+  }
+}
+
 TEST(snapshot_builder, a_lost_device_has_no_memory_to_offer) {
   test_engine t = engine_with_a_card();
   telemetry_sources sources;

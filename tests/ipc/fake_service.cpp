@@ -34,8 +34,8 @@ decision_info decision(std::int64_t id) {
   made.by = "policy vram-spill";
   made.object = gpu;
   made.source = "vram.yaml:3:5";
-  made.conditions.push_back(
-      {"vram.used_ratio", condition_side::above, 0.92, 0.95, 0.4, condition_verdict::met, 6, 5});
+  made.conditions.push_back({"vram.used_ratio", unit::ratio, condition_side::above, 0.92, 0.95, 0.4,
+                             condition_verdict::met, 6, 5});
   made.candidates.push_back({action_verb::move, "layer.1.ffn", gpu, "cpu", 3 * mib, std::nullopt,
                              "bring VRAM back to 84 %"});
   for (const char* part : {"layer.1.ffn", "layer.1.attn"}) {
@@ -131,7 +131,9 @@ void fake_service::placement(const caller&, answer<placement_reply> to) {
 }
 
 void fake_service::telemetry(const caller&, answer<telemetry_reply> to) {
-  to.finish({12, {{"vram.used_ratio", gpu, 0.5, "vulkan", 0.25, false}}});
+  to.finish({12,
+             {{"vram.used_ratio", gpu, 0.5, unit::ratio, "device memory", 0.25, false},
+              {"vram.used", gpu, 1.5 * 1024 * mib, unit::bytes, "device memory", 0.25, false}}});
 }
 
 void fake_service::generate(const caller& who, generate_request request, generate_stream to) {

@@ -217,6 +217,25 @@ TEST_F(terranectl_test, text_that_is_not_utf8_is_refused_by_name) {
   EXPECT_THAT(err.str(), HasSubstr("the text is not UTF-8"));
 }
 
+TEST_F(terranectl_test, readings_are_in_the_units_of_people_and_raw_for_programs) {
+  start();
+  EXPECT_EQ(run({"telemetry"}), 0);
+  EXPECT_THAT(out.str(), HasSubstr("50.0 %"));
+  EXPECT_THAT(out.str(), HasSubstr("1.5 GiB"));
+  EXPECT_THAT(out.str(), HasSubstr("device memory"));
+  EXPECT_EQ(run({"telemetry", "--json"}), 0);
+  const auto json = boost::json::parse(out.str());
+  const auto& used = json.at("readings").at(1);
+  EXPECT_EQ(used.at("value").as_double(), 1610612736.0);
+  EXPECT_EQ(used.at("unit").as_string(), "bytes");
+  EXPECT_EQ(run({"explain", "41"}), 0);
+  EXPECT_THAT(out.str(), HasSubstr("92.0 %"));
+  EXPECT_EQ(value_text(61, unit::celsius), "61.0 C");
+  EXPECT_EQ(value_text(7200, unit::seconds), "2h 00m");
+  EXPECT_EQ(value_text(8192, unit::tokens), "8192");
+  EXPECT_EQ(value_text(-2048, unit::bytes), "-2.0 KiB");
+}
+
 TEST_F(terranectl_test, a_daemon_that_loads_shows_no_counts) {
   start();
   service.state = daemon_state::starting;

@@ -56,6 +56,29 @@ TEST(refusals, a_start_that_is_given_up_ends_before_the_weights_are_there) {
   EXPECT_LT(reached, all);
 }
 
+TEST(refusals, a_move_of_what_is_there_changes_nothing) {
+  auto e = tiny_engine();
+  engine::generate_request r = request(*e, 10, 3);
+  r.keep = true;
+  auto reply = std::make_shared<bench::recorder>();
+  const auto session = e->generate(r, reply);
+  ASSERT_TRUE(session.has_value());
+  reply->wait();
+  engine::move_request home;
+  home.spill = engine::spill_request{*session, 0, std::nullopt};
+  for (engine::move_request& nothing : std::vector{everything_to(*e, 0), home}) {
+    const engine::move_status moved = bench::move_and_wait(*e, std::move(nothing));
+    EXPECT_EQ(moved.state, engine::move_state::committed);
+    EXPECT_TRUE(moved.nothing_moved);
+    EXPECT_EQ(moved.revision, 1U);
+    EXPECT_EQ(e->revision(), 1U);
+    EXPECT_FALSE(e->status().parts[0].moved_at.has_value());
+  }
+  EXPECT_FALSE(bench::move_and_wait(*e, everything_to(*e, 1)).nothing_moved);
+  EXPECT_EQ(e->revision(), 2U);
+  EXPECT_TRUE(e->status().parts[0].moved_at.has_value());
+}
+
 TEST(refusals, a_token_outside_the_vocabulary) {
   auto e = tiny_engine();
   engine::generate_request r = request(*e, 3, 5);
