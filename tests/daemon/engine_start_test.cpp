@@ -55,13 +55,14 @@ struct engine_start_test : testing::Test {
     if (!cpu) return cpu;
     const bool odd = name == "vulkan" || name == "vulkan:odd";
     auto made = std::make_unique<card>(std::move(*cpu), odd ? "vulkan:odd" : name, odd);
-    result<void> passed = engine::self_test(*made, "");
+    result<void> passed = engine::self_test(*made, settings.cache_folder);
     if (!passed) return tl::unexpected<error>(passed.error());
     return made;
   }
 
   result<started_engine> start() {
     start_settings s;
+    s.cache_folder = test::test_folder() / "cache";
     s.open_device = open;
     s.warn = [this](const std::string& w) { warnings.push_back(w); };
     return start_engine(c, s);

@@ -45,7 +45,9 @@ TEST(load_thread, gives_an_engine_after_it_gave_an_error) {
   EXPECT_NE(to_string(none.error()).find("missing.gguf"), std::string::npos);
 
   const config good = on_the_cpu(test::tiny_model("tiny", "Q4_1"));
-  loader.thread.start(good, {});
+  start_settings settings;
+  settings.cache_folder = test::test_folder() / "cache";
+  loader.thread.start(good, settings);
   result<started_engine> some = loader.outcome();
   ASSERT_TRUE(some.has_value()) << to_string(some.error());
   EXPECT_EQ(some->engine->devices().size(), 1U);

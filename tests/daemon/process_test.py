@@ -61,7 +61,7 @@ class Client:
 
 
 class Daemon:
-    def __init__(self, folder, model, devices="[{name: cpu}]", extra="", control="", environment=None, pass_fds=(), preexec=None):
+    def __init__(self, folder, model, devices="[{name: cpu}]", extra="", control="", environment=None, wrap=()):
         self.folder = folder
         self.socket = folder / "control.sock"
         (folder / "policies").mkdir(exist_ok=True)
@@ -72,8 +72,8 @@ class Daemon:
             f"control: {{socket: {self.socket}{control}}}\ncache: {folder}/cache\n{extra}")
         self.log = open(folder / "log", "w+")
         self.process = subprocess.Popen(
-            [TERRANED, "--config", str(folder / "terraned.yaml")], stderr=self.log,
-            env={**os.environ, **(environment or {})}, pass_fds=pass_fds, preexec_fn=preexec)
+            [*wrap, TERRANED, "--config", str(folder / "terraned.yaml")], stderr=self.log,
+            env={**os.environ, **(environment(self.log) if callable(environment) else environment or {})})
 
     def said(self):
         return (self.folder / "log").read_text()
@@ -439,6 +439,73 @@ class ProcessTest(unittest.TestCase):
     def test_an_inherited_journal_stream_does_not_swallow_messages(self):
         d = self.start(model="/missing.gguf", environment={"JOURNAL_STREAM": "9:1234567"}).comes_to("failed")
         self.assertIn("error: the model could not be loaded: /missing.gguf", d.said())
+
+    def test_without_a_vulkan_loader_it_starts_on_the_cpu(self):
+        # A loader that cannot be opened, found before any other.
+        (self.folder / "lib").mkdir()
+        (self.folder / "lib" / "libvulkan.so.1").write_text("")
+        d = self.start(devices="[{name: vulkan}, {name: cpu}]",
+                       environment={"LD_LIBRARY_PATH": str(self.folder / "lib")}).ready()
+        devices = {one["name"]: one for one in d.client().call("Devices")["parameters"]["devices"]}
+        self.assertEqual(devices["cpu"]["state"], "ready")
+        self.assertGreater(devices["cpu"]["parts"], 0)
+        self.assertEqual(devices["vulkan"]["state"], "refused")
+        self.assertIn("libvulkan.so.1 cannot be opened", devices["vulkan"]["reason"])
+        self.assertEqual(d.said().count("warning: device vulkan is left out"), 1)
+        self.assertIn("device vulkan is left out", " ".join(d.status()["warnings"]))
+        shown = d.ctl("devices")
+        self.assertIn("refused", shown.stdout)
+        self.assertIn("libvulkan.so.1 cannot be opened", shown.stdout)
+        error = d.client().call("Move", parts=["head"], device="vulkan")
+        self.assertEqual(error["error"], "io.terrane.Control.DeviceUnusable")
+        self.assertEqual(error["parameters"]["device"], "vulkan")
+        refused = d.ctl("move", "head", "vulkan")
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("libvulkan.so.1 cannot be opened", refused.stderr)
+
+    def test_the_journal_gets_what_was_decided_in_fields(self):
+        # A journal of the test's own, in a /run of the daemon's own.
+        inside = ["unshare", "--map-root-user", "--mount", "sh", "-c", f'mount --bind "{self.folder}/run" /run && exec "$@"', "sh"]
+        journal = self.folder / "run" / "systemd" / "journal"
+        journal.mkdir(parents=True)
+        try:
+            if subprocess.run([*inside, "true"], stderr=subprocess.DEVNULL).returncode != 0:
+                self.skipTest("no mount namespaces here")
+        except FileNotFoundError:
+            self.skipTest("unshare is not installed")
+        entries = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        entries.bind(str(journal / "socket"))
+        entries.settimeout(PATIENCE)
+        self.addCleanup(entries.close)
+
+        def entry_with(*fields):
+            while True:
+                lines = entries.recv(65536).decode().splitlines()
+                entry = dict(line.split("=", 1) for line in lines if "=" in line)
+                if all(field in entry for field in fields):
+                    return entry
+
+        def stream(log):  # what systemd says of the stream it gave
+            at = os.fstat(log.fileno())
+            return {"JOURNAL_STREAM": f"{at.st_dev}:{at.st_ino}"}
+
+        (self.folder / "policies").mkdir()
+        (self.folder / "policies" / "hot.yaml").write_text(
+            "apiVersion: terrane/v1\npolicies:\n  - name: hot\n    for_each: cpu\n"
+            "    enter: {metric: temp_c, above: 85C}\n    leave: {metric: temp_c, below: 70C}\n"
+            "    do: {move: head, to: most_free}\n")
+        (self.folder / "readings.yaml").write_text("cpu: {temp_c: 95C}\n")
+        d = self.start(devices="[{name: cpu}, {name: vulkan}]", environment=stream, wrap=inside)
+        decided = entry_with("TERRANE_DECISION")
+        self.assertEqual((decided["TERRANE_POLICY"], decided["SYSLOG_IDENTIFIER"], decided["PRIORITY"]), ("hot", "terraned", "5"))
+        self.assertIn("hot", decided["MESSAGE"])
+        self.assertEqual(d.said(), "", "all goes to the journal")
+        if "vulkan" not in "".join(one["name"] for one in d.client().call("Devices")["parameters"]["devices"] if one["state"] == "ready"):
+            return  # nowhere to move to
+        moved = entry_with("TERRANE_PART")
+        self.assertEqual((moved["TERRANE_DECISION"], moved["TERRANE_POLICY"], moved["TERRANE_PART"], moved["TERRANE_FROM"]),
+                         (decided["TERRANE_DECISION"], "hot", "head", "cpu"))
+        self.assertTrue(moved["TERRANE_TO"].startswith("vulkan:"), moved["TERRANE_TO"])
 
     def test_pins_that_fit_no_part_are_told(self):
         d = self.start(extra="pinned: [layer.99.attn, head]\n").ready()

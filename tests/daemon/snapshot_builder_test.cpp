@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "policies/vocabulary/table.hpp"
 #include "tests/daemon/fixture.hpp"
 
 namespace terrane::daemon {
