@@ -1,6 +1,7 @@
 #include "engine/engine.hpp"
 
 #include <algorithm>
+#include <thread>
 
 #include "engine/migration/mover.hpp"
 #include "engine/session/step_loop.hpp"
@@ -157,6 +158,7 @@ result<std::unique_ptr<inference_engine>> inference_engine::start(
   for (std::uint32_t d = 0; d < devices.size(); d++) {
     rooms->push_back(std::make_unique<device_room>(std::move(devices[d]), d, *of));
     rooms->back()->weights.check_numbers(options.check_numbers);
+    rooms->back()->weights.load_by(std::max(1u, std::thread::hardware_concurrency()));
   }
   const workspace_shape shape{options.rows, options.sessions, options.context_tokens};
   std::vector<std::vector<resident_block_ptr>> blocks(of->parts().size());
@@ -175,6 +177,7 @@ result<std::unique_ptr<inference_engine>> inference_engine::start(
       blocks[p].push_back(std::move(*block));
     }
   }
+  for (const auto& room : *rooms) room->weights.load_by(1);
   residency where{options.placement, std::vector<std::uint32_t>(of->config().layers, 0)};
   result<std::unique_ptr<execution_plan>> plan =
       execution_plan::make(*of, *rooms, std::move(where));

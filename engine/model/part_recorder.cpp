@@ -22,6 +22,13 @@ std::string kinds_text(const kernels::activation_set& kinds) {
 // Warps of a workgroup that normalises or quantises a row: a CPU runs them in turn on one thread.
 int activation_warps(const device& on) { return on.info().kind == device_kind::cpu ? 1 : 8; }
 
+// A CPU converts keys that follow each other, and has few registers. Measured on a Sapphire Rapids
+// for one page and K/V head of three query heads: 1081 ns as on a GPU, 717 so.
+kernels::attention_tuning attention_tuning_of(const device& on) {
+  if (on.info().kind != device_kind::cpu) return {};
+  return {.keys = kernels::lane_keys::halves, .dimensions = 4, .values = 4};
+}
+
 // Warps that share the columns of a matrix. On a GPU one warp's loads do not fill a multiprocessor,
 // and a small matrix has fewer groups of rows than there are multiprocessors: as many warps as
 // leave each the same number of segments. Where there are groups enough, or on a CPU, one.
@@ -208,7 +215,7 @@ void part_recorder::attend_here(std::uint32_t layer) {
   const kernels::attention_shape shape = model_.config().attention_of(layer);
   const workspace::areas& at = workspace_.at();
   append(key_of("attention_partial", shape.window),
-         [&] { return kernels::attention_partial(shape); },
+         [&] { return kernels::attention_partial(shape, attention_tuning_of(workspace_.on())); },
          kernels::attention_partial_grid(shape, size_.rows, size_.chunks),
          {workspace_.address(at.q), workspace_.positions(), workspace_.slots(),
           workspace_.rows_word(), workspace_.page_table(layer), workspace_.shape().pages_per_slot(),

@@ -1,13 +1,17 @@
 #include "engine/weights/weight_store.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <thread>
 
 #include "kernels/formats/finite.hpp"
 
 namespace terrane::engine {
 
 namespace {
-constexpr std::size_t slice_bytes = 4U << 20;  // what is read, packed and sent at a time
+constexpr std::size_t slice_bytes = 512U << 10;  // what is read, packed and sent at a time
 
 // Vectors (norms) are numbers in F32.
 const kernels::weight_format& f32_vector() {
@@ -77,37 +81,87 @@ result<void> weight_store::load(const weight_block& block, device_memory& to,
   return {};
 }
 
+// A matrix on its way from the file to a device, some rows at a time, by several threads.
+class weight_store::slices {
+ public:
+  slices(const weight_store& store, const block_tensor& tensor, device_memory& to)
+      : store_(store),
+        tensor_(tensor),
+        to_(to),
+        group_bytes_(kernels::packed_group_bytes(*tensor.format, tensor.k)),
+        groups_(std::max<std::uint64_t>(1, slice_bytes / group_bytes_)),
+        count_((tensor.n + groups_ * 32 - 1) / (groups_ * 32)) {}
+
+  result<void> load(unsigned threads, const std::function<bool(std::uint64_t done)>& progress) {
+    std::vector<std::thread> others;
+    for (unsigned t = 1; t < std::min<std::uint64_t>(threads, count_); t++)
+      others.emplace_back([this] { take({}); });
+    take(progress);
+    for (std::thread& t : others) t.join();
+    if (failure_) return tl::unexpected<error>(*failure_);
+    return {};
+  }
+
+ private:
+  void take(const std::function<bool(std::uint64_t done)>& progress) {
+    std::vector<std::byte> stored, packed;
+    while (!stopped_) {
+      const std::uint64_t slice = next_++;
+      if (slice >= count_) return;
+      result<void> ok = load_slice(slice * groups_ * 32, stored, packed);
+      if (ok && progress && !progress(done_))
+        ok = fail(error_code::cancelled, "loading was given up");
+      if (ok) continue;
+      std::lock_guard lock(guard_);
+      if (!failure_) failure_ = ok.error();
+      stopped_ = true;
+    }
+  }
+
+  result<void> load_slice(std::uint64_t row, std::vector<std::byte>& stored,
+                          std::vector<std::byte>& packed) {
+    const std::uint64_t rows = std::min(groups_ * 32, tensor_.n - row);
+    const std::uint64_t bytes = (rows + 31) / 32 * group_bytes_;
+    const std::uint64_t at = tensor_.offset + row / 32 * group_bytes_;
+    stored.resize(rows * tensor_.source->row_bytes());
+    result<void> ok = store_.read(tensor_, row, rows, stored);
+    if (!ok) return ok;
+    if (to_.host() != nullptr) {
+      kernels::pack_rows(*tensor_.format, tensor_.k, stored, {to_.host() + at, bytes});
+    } else {
+      packed.resize(bytes);
+      kernels::pack_rows(*tensor_.format, tensor_.k, stored, packed);
+      ok = store_.device_.write(to_, at, packed);
+    }
+    done_ += bytes;
+    return ok;
+  }
+
+  const weight_store& store_;
+  const block_tensor& tensor_;
+  device_memory& to_;
+  const std::uint64_t group_bytes_, groups_, count_;  // groups of 32 rows in a slice; slices
+  std::atomic<std::uint64_t> next_{0}, done_{0};
+  std::atomic<bool> stopped_{false};
+  std::mutex guard_;
+  std::optional<error> failure_;
+};
+
 result<void> weight_store::load_tensor(const block_tensor& tensor, device_memory& to,
                                        const copy_progress& progress, std::uint64_t& done) {
-  std::vector<std::byte> stored, packed;
   if (tensor.format == nullptr) {
-    stored.resize(tensor.bytes);
+    std::vector<std::byte> stored(tensor.bytes);
     result<void> ok = read(tensor, 0, 1, stored);
     if (ok) ok = device_.write(to, tensor.offset, stored);
     done += tensor.bytes;
     return ok;
   }
-  const std::uint64_t group_bytes = kernels::packed_group_bytes(*tensor.format, tensor.k);
-  const std::uint64_t groups_at_once = std::max<std::uint64_t>(1, slice_bytes / group_bytes);
-  for (std::uint64_t row = 0; row < tensor.n; row += groups_at_once * 32) {
-    const std::uint64_t rows = std::min(groups_at_once * 32, tensor.n - row),
-                        groups = (rows + 31) / 32;
-    stored.resize(rows * tensor.source->row_bytes());
-    result<void> ok = read(tensor, row, rows, stored);
-    if (!ok) return ok;
-    const std::uint64_t at = tensor.offset + row / 32 * group_bytes;
-    if (to.host() != nullptr) {
-      kernels::pack_rows(*tensor.format, tensor.k, stored, {to.host() + at, groups * group_bytes});
-    } else {
-      packed.resize(groups * group_bytes);
-      kernels::pack_rows(*tensor.format, tensor.k, stored, packed);
-      ok = device_.write(to, at, packed);
-      if (!ok) return ok;
-    }
-    done += groups * group_bytes;
-    if (progress && !progress(done)) return fail(error_code::cancelled, "loading was given up");
-  }
-  return {};
+  const std::uint64_t before = done;
+  std::function<bool(std::uint64_t)> told;
+  if (progress) told = [&](std::uint64_t so_far) { return progress(before + so_far); };
+  result<void> ok = slices(*this, tensor, to).load(threads_, told);
+  done += tensor.bytes;
+  return ok;
 }
 
 }  // namespace terrane::engine

@@ -42,9 +42,14 @@ class weight_store {
   // unless told otherwise). Before the first bring().
   void check_numbers(bool wanted) { check_numbers_ = wanted; }
 
+  // Threads that read and pack weights from the file: as many as there are cores while nothing else
+  // runs, one (the default) beside replies.
+  void load_by(unsigned threads) { threads_ = threads; }
+
   device& on() const { return device_; }
 
  private:
+  class slices;
   result<void> load(const weight_block& block, device_memory& to, const copy_progress& progress);
   // Rows of a tensor, or its elements where it is a vector, checked if that is wanted.
   result<void> read(const block_tensor& tensor, std::uint64_t row, std::uint64_t rows,
@@ -55,6 +60,7 @@ class weight_store {
   device& device_;
   const model& model_;
   bool check_numbers_ = true;
+  unsigned threads_ = 1;
   mutable std::mutex guard_;
   std::vector<std::weak_ptr<const resident_block>> blocks_;
 };

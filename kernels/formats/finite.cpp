@@ -1,5 +1,7 @@
 #include "kernels/formats/finite.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstring>
 
@@ -41,10 +43,35 @@ std::string describe(std::uint32_t bits, const number_layout& layout) {
   return text;
 }
 
+// Whether any word has all bits of the exponent: quick, without telling which. Chunks of a constant
+// size become vector instructions.
+template <class Word>
+bool any_not_finite(std::span<const std::byte> stored, std::uint32_t exponent) {
+  constexpr std::size_t chunk = 512;
+  const auto mask = static_cast<Word>(exponent);
+  std::array<Word, chunk> words;
+  for (std::size_t at = 0; at < stored.size(); at += sizeof words) {
+    const std::size_t bytes = std::min(sizeof words, stored.size() - at);
+    words.fill(0);
+    std::memcpy(words.data(), stored.data() + at, bytes);
+    Word largest = 0;
+    for (std::size_t k = 0; k < chunk; k++)
+      largest = std::max(largest, static_cast<Word>(words[k] & mask));
+    if (largest == mask) return true;
+  }
+  return false;
+}
+
 // The first number of one kind that is not finite, in blocks that follow one another.
 std::optional<not_finite_number> find_in(const stored_numbers& numbers, std::uint32_t block_bytes,
                                          std::span<const std::byte> stored) {
   const number_layout layout = layout_of(numbers.kind);
+  // Formats of plain numbers have nothing else in their blocks.
+  if (numbers.count * layout.bytes == block_bytes) {
+    const bool any = layout.bytes == 4 ? any_not_finite<std::uint32_t>(stored, layout.exponent)
+                                       : any_not_finite<std::uint16_t>(stored, layout.exponent);
+    if (!any) return std::nullopt;
+  }
   for (std::size_t block = 0; block < stored.size() / block_bytes; block++) {
     const std::byte* at = stored.data() + block * block_bytes + numbers.source_offset;
     for (std::uint32_t i = 0; i < numbers.count; i++) {

@@ -1,5 +1,6 @@
 // Attention where the page lives: partial results of each chunk of 64 keys, then their fold.
 #include <algorithm>
+#include <array>
 #include <cassert>
 
 #include "kernels/contract/scalars.hpp"
@@ -30,11 +31,13 @@ val partial_row(builder& b, const attention_shape& shape, val partials, val chun
 }
 
 // One warp for a chunk, a row and a K/V head; the query heads that share it, a few at a time.
-// Scores: lane l has keys 2l and 2l + 1, so a row of K is one load. Values: a lane a dimension.
+// Scores: a lane has two keys. Neighbours make a row of K one load; of halves, 32 keys follow each
+// other, which a CPU converts and stores as they lie. Values: a lane a dimension.
 class partial_builder {
  public:
-  explicit partial_builder(const attention_shape& shape)
+  partial_builder(const attention_shape& shape, const attention_tuning& tuning)
       : shape_(shape),
+        tuning_(tuning),
         b_("attention_partial"),
         group_(shape.heads / shape.kv_heads),
         pass_(heads_per_pass(group_)),
@@ -79,49 +82,73 @@ class partial_builder {
     });
   }
 
-  // Two lane values a head: the products' sums with keys 2l and 2l + 1, in rising d.
+  // Two lane values a head: the products' sums with the lane's two keys, in rising d.
   vals scores(val head) {
     std::uint32_t size = shape_.head_size;
     val q = b_.offset(b_.offset(b_.argument_ptr(0), row_, 4 * size * shape_.heads), head, 4 * size);
     vals zero(2 * pass_, b_.spread_to_lanes(b_.f32(0.0f)));
-    constexpr int step = 16;  // dimensions a turn, their loads in flight together
-    return b_.loop(b_.i32(0), b_.u32(size), step, zero, [&](val d, const vals& carried) {
-      vals sums = carried, words;
-      for (int k = 0; k < step; k++)
-        words.push_back(
-            b_.stream_lanes(memory_type::i32, b_.offset(keys_, d + b_.i32(k), 2 * page_positions)));
-      for (std::uint32_t h = 0; h < pass_; h++) {
-        val own = b_.offset(b_.offset(q, 4 * size * h), d, 4);
-        for (std::size_t four = 0; four < step; four += 4) {
-          vals qs = b_.load_words(b_.offset(own, static_cast<std::int64_t>(4 * four)), 4);
-          for (std::size_t k = 0; k < 4; k++) {
-            val qk = contract::as_float(qs[k]), word = words[four + k];
-            sums[2 * h] = b_.fma_exact(qk, b_.half_number(word & b_.u32(0xffffu)), sums[2 * h]);
-            sums[2 * h + 1] = b_.fma_exact(qk, b_.half_number(lshr(word, 16)), sums[2 * h + 1]);
-          }
-        }
-      }
-      return sums;
-    });
+    return b_.loop(b_.i32(0), b_.u32(size), tuning_.dimensions, zero,
+                   [&](val d, const vals& carried) {
+                     vals sums = carried, keys;
+                     for (int k = 0; k < tuning_.dimensions; k++)
+                       for (val key : load_keys(d + b_.i32(k))) keys.push_back(key);
+                     for (std::uint32_t h = 0; h < pass_; h++)
+                       add_products(sums, h, b_.offset(b_.offset(q, 4 * size * h), d, 4), keys);
+                     return sums;
+                   });
+  }
+
+  // What a lane has of dimension d: its two keys' f16, as loaded.
+  vals load_keys(val d) {
+    val row = b_.offset(keys_, d, 2 * page_positions);
+    if (tuning_.keys == lane_keys::neighbours) return {b_.stream_lanes(memory_type::i32, row)};
+    return {b_.stream_lanes(memory_type::u16, row),
+            b_.stream_lanes(memory_type::u16, b_.offset(row, 2 * warp_lanes))};
+  }
+
+  void add_products(vals& sums, std::uint32_t h, val q, const vals& keys) {
+    bool pairs = tuning_.keys == lane_keys::neighbours;
+    vals qs;
+    for (int four = 0; four < tuning_.dimensions; four += 4) {
+      int count = std::min(4, tuning_.dimensions - four);
+      val at = b_.offset(q, std::int64_t{4} * four);
+      if (count == 1) qs.push_back(b_.load(memory_type::i32, at));
+      if (count > 1)
+        for (val word : b_.load_words(at, count)) qs.push_back(word);
+    }
+    for (std::size_t k = 0; k < qs.size(); k++) {
+      val qk = contract::as_float(qs[k]);
+      val first = pairs ? keys[k] & b_.u32(0xffffu) : keys[2 * k];
+      val second = pairs ? lshr(keys[k], 16) : keys[2 * k + 1];
+      sums[2 * h] = b_.fma_exact(qk, b_.half_number(first), sums[2 * h]);
+      sums[2 * h + 1] = b_.fma_exact(qk, b_.half_number(second), sums[2 * h + 1]);
+    }
   }
 
   // Writes p of every key and head to shared memory; returns the heads' maxima.
   vals write_weights(const vals& sums) {
     vals maxima;
-    val least = b_.u32(0x80000000u), key = b_.lane() << 1;
+    bool pairs = tuning_.keys == lane_keys::neighbours;
+    val least = b_.u32(0x80000000u);
+    std::array<val, 2> keys = {pairs ? b_.lane() << 1 : b_.lane(), {}};
+    keys[1] = keys[0] + b_.i32(pairs ? 1 : warp_lanes);
     for (std::uint32_t h = 0; h < pass_; h++) {
       val largest = least;
-      vals scaled;
-      for (std::uint32_t odd = 0; odd < 2; odd++) {
-        val score = sums[2 * h + odd] * b_.f32(shape_.scale), own = key + b_.u32(odd);
-        val seen = both(negate(lt(own, first_)), lt(own, end_));
-        largest = smax(largest, b_.select(seen, contract::order_bits(score), least));
-        scaled.push_back(score);
+      std::array<val, 2> scaled = {};
+      for (std::size_t k = 0; k < 2; k++) {
+        scaled[k] = sums[2 * h + k] * b_.f32(shape_.scale);
+        val seen = both(negate(lt(keys[k], first_)), lt(keys[k], end_));
+        largest = smax(largest, b_.select(seen, contract::order_bits(scaled[k]), least));
       }
       val maximum = contract::from_order_bits(b_.unary(opcode::lane_max, largest));
-      for (std::uint32_t odd = 0; odd < 2; odd++)
-        b_.shared_store(b_.u32(weights_ + h * page_positions + odd) + key,
-                        contract::round_to_f16(contract::score_weight(scaled[odd], maximum)));
+      for (std::uint32_t k = 0; k < 2; k++) {
+        val p = contract::round_to_f16(contract::score_weight(scaled[k], maximum));
+        std::uint32_t to = weights_ + h * page_positions;
+        if (pairs)
+          b_.shared_store(b_.u32(to) + keys[k], p);
+        else
+          b_.shared_store_lanes(b_.u32(to + k * warp_lanes), p);
+      }
       maxima.push_back(maximum);
     }
     return maxima;
@@ -132,12 +159,13 @@ class partial_builder {
     // l is the same for the warp, which the zero's type must say.
     vals sums(pass_, b_.unary(opcode::bits_to_float, b_.warp() & b_.i32(0)));
     sums.insert(sums.end(), std::size_t{pass_} * vectors_, b_.spread_to_lanes(b_.f32(0.0f)));
-    constexpr int step = 4;  // keys a turn, their loads in flight together
-    val whole = first_ + ((lshr(end_ - first_, 2)) << 2);
-    sums = b_.loop(first_, whole, step, sums,
-                   [&](val key, const vals& carried) { return add_values(carried, key, step); });
-    sums = b_.loop(whole, end_, 1, sums,
-                   [&](val key, const vals& carried) { return add_values(carried, key, 1); });
+    auto add = [&](val begin, val end, int keys) {
+      sums = b_.loop(begin, end, keys, sums,
+                     [&](val key, const vals& carried) { return add_values(carried, key, keys); });
+    };
+    val whole = first_ + ((end_ - first_) & b_.i32(-tuning_.values));  // a power of two
+    add(first_, whole, tuning_.values);
+    if (tuning_.values > 1) add(whole, end_, 1);
     for (std::uint32_t h = 0; h < pass_; h++) {
       val out = partial_row(b_, shape_, b_.argument_ptr(6), chunk_, row_, b_.argument_i32(7),
                             head + b_.u32(h));
@@ -173,6 +201,7 @@ class partial_builder {
   }
 
   const attention_shape& shape_;
+  const attention_tuning& tuning_;
   builder b_;
   std::uint32_t group_, pass_, vectors_, weights_;
   val row_, chunk_, kv_head_, keys_, values_;
@@ -252,7 +281,9 @@ std::uint32_t partial_row_bytes(const attention_shape& shape) {
   return 4 * shape.heads * (shape.head_size + 2);
 }
 
-program attention_partial(const attention_shape& shape) { return partial_builder(shape).build(); }
+program attention_partial(const attention_shape& shape, const attention_tuning& tuning) {
+  return partial_builder(shape, tuning).build();
+}
 
 grid attention_partial_grid(const attention_shape& shape, std::uint32_t rows,
                             std::uint32_t chunks) {

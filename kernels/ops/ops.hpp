@@ -142,7 +142,13 @@ grid rope_kv_grid(const rope_kv_spec& spec, std::uint32_t rows);
 // chunks of a row count from the first that it sees: those outside are not even launched.
 //   0 q  1 position  2 slot  3 rows  4 page table  5 pages_per_slot (i32 value)
 //   6 partials  7 row_capacity (i32 value)
-program attention_partial(const attention_shape& shape);
+// How the work is laid out on a processor; of no bit of the result.
+enum class lane_keys { neighbours, halves };  // lane l has the keys 2l and 2l + 1, or l and l + 32
+struct attention_tuning {
+  lane_keys keys = lane_keys::neighbours;
+  int dimensions = 16, values = 4;  // rows of K, and of V, that are loaded before one is used
+};
+program attention_partial(const attention_shape& shape, const attention_tuning& tuning = {});
 grid attention_partial_grid(const attention_shape& shape, std::uint32_t rows, std::uint32_t chunks);
 
 // Folds the partials of all chunks a row sees: out f32 [row][head * head_size], store rule applied.

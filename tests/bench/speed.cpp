@@ -22,7 +22,7 @@ kernels::program read_program() {
                              for (int part = 0; part < 4; part++) {
                                const val from =
                                    b.offset(b.offset(base, i, 2048), std::int64_t{part} * 512);
-                               const vals words = b.load_lanes_x4(from);
+                               const vals words = b.stream_lanes_x4(from);
                                for (std::size_t k = 0; k < 4; k++) next[k] = next[k] + words[k];
                              }
                              return next;
