@@ -108,7 +108,7 @@ bool step_loop::gather() {
                    static_cast<std::uint32_t>(logit_rows_.size())});
   size_.rows = std::min(size_.rows, shape_.rows);
   size_.chunks = std::min(size_.chunks, shape_.pages_per_slot());
-  size_.logits = std::min(size_.logits, shape_.rows);
+  size_.logits = std::min(size_.logits, shape_.logit_rows());
   std::fill(inputs_.tokens().begin() + rows, inputs_.tokens().end(), 0);
   std::fill(inputs_.logit_rows().begin() + static_cast<std::ptrdiff_t>(logit_rows_.size()),
             inputs_.logit_rows().end(), 0);
@@ -118,8 +118,12 @@ bool step_loop::gather() {
 void step_loop::add_rows(session& s, std::size_t count) {
   const auto first = static_cast<std::uint32_t>(inputs_.rows());
   count = std::min<std::size_t>(count, shape_.rows - first);
-  if (count == 0) return;
   const reply& r = *s.answering;
+  // Where rows with logits are full, the rest of the prompt waits for the next step.
+  const std::size_t room = shape_.logit_rows() - logit_rows_.size();
+  if (r.request.every_logit && s.computed < r.prompt_end) count = std::min(count, room);
+  if (room == 0 && s.computed + count == s.tokens.size()) count = count == 0 ? 0 : count - 1;
+  if (count == 0) return;
   for (std::size_t i = 0; i < count; i++) {
     const std::size_t position = s.computed + i, row = first + i;
     inputs_.tokens()[row] = static_cast<std::int32_t>(s.tokens[position]);

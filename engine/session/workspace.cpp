@@ -48,7 +48,7 @@ workspace::workspace(device& on, const model& of, const workspace_shape& shape)
     areas_.ropes.push_back(area(std::uint64_t{shape.context_tokens} * rope.rotated * 4));
   areas_.hidden = area(rows * c.hidden * 4);
   areas_.branch = area(rows * c.hidden * 4);
-  areas_.selected = area(rows * c.hidden * 4);
+  areas_.selected = area(std::uint64_t{shape.logit_rows()} * c.hidden * 4);
   auto q8_area = [&](std::uint32_t block) {
     std::uint32_t row = 0;
     for (std::uint32_t k : {c.hidden, static_cast<std::uint32_t>(q), c.feed_forward})
@@ -65,7 +65,7 @@ workspace::workspace(device& on, const model& of, const workspace_shape& shape)
       area(std::uint64_t{shape.pages_per_slot()} * rows * kernels::partial_row_bytes(a));
   areas_.attended = area(rows * q * 4);
   areas_.gate_up = area(rows * gate_up_stride_ * 4);
-  areas_.logits = area(rows * logits_stride_ * 4);
+  areas_.logits = area(std::uint64_t{shape.logit_rows()} * logits_stride_ * 4);
   areas_.total = next;
 }
 

@@ -5,6 +5,8 @@
 // Belongs to the step loop; made by whoever prepares a device.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -19,6 +21,9 @@ struct workspace_shape {
   std::uint32_t rows = 64;           // tokens of one step, a multiple of 8
   std::uint32_t slots = 4;           // sessions at once
   std::uint32_t context_tokens = 0;  // of a session
+  // Rows of one step that may have logits. Of a large vocabulary these are the most of a workspace:
+  // one for each session, and some for requests that want every one.
+  std::uint32_t logit_rows() const { return std::min(rows, std::max(8U, std::bit_ceil(slots))); }
   std::uint32_t pages_per_slot() const {
     return (context_tokens + kernels::page_positions - 1) / kernels::page_positions;
   }

@@ -1,6 +1,9 @@
 #include "tests/bench/speed.hpp"
 
 #include <algorithm>
+#include <fstream>
+
+#include <unistd.h>
 
 #include "kernels/lang/builder.hpp"
 
@@ -66,8 +69,22 @@ result<double> read_bandwidth(engine::device& on, std::uint64_t bytes) {
   return best;
 }
 
+namespace {
+
+// Of this process, bytes: what it has in memory now.
+std::uint64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::uint64_t total = 0, resident = 0;
+  file >> total >> resident;
+  return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace
+
 result<boost::json::object> run_speed(const speed_options& options) {
   open_times times;
+  const steady_time begin = std::chrono::steady_clock::now();
+  double first_token_ms = 0;
   result<std::unique_ptr<engine::inference_engine>> opened = open_model(options.model, {}, &times);
   if (!opened) return tl::unexpected<error>(opened.error());
   engine::inference_engine& e = **opened;
@@ -82,10 +99,15 @@ result<boost::json::object> run_speed(const speed_options& options) {
     if (!session) return tl::unexpected<error>(session.error());
     const engine::reply_summary& end = reply->wait();
     if (end.failure) return tl::unexpected<error>(*end.failure);
+    if (i == 0)
+      first_token_ms = ms_between(begin, std::chrono::steady_clock::now()) - end.decode_ms;
     prefill.push_back(options.prompt / end.prefill_ms * 1000.0);
     if (end.generated_tokens > 1)
       decode.push_back((end.generated_tokens - 1) / end.decode_ms * 1000.0);
   }
+  const std::uint64_t resident = resident_bytes();
+  std::uint64_t kv_bytes = 0;
+  for (const engine::device* d : e.devices()) kv_bytes += d->used_bytes(engine::memory_use::kv);
   const std::uint64_t bytes =
       bytes_per_token(e.loaded_model(), options.prompt + options.generate / 2);
   result<double> bandwidth = read_bandwidth(*e.devices().front(), e.loaded_model().weight_bytes());
@@ -96,6 +118,9 @@ result<boost::json::object> run_speed(const speed_options& options) {
                              {"generated", options.generate},
                              {"devices_ms", times.devices_ms},
                              {"engine_ms", times.engine_ms},
+                             {"first_token_ms", first_token_ms},
+                             {"resident_bytes", resident},
+                             {"kv_bytes", kv_bytes},
                              {"prefill_tok_s", quantile(prefill, 0.5)},
                              {"decode_tok_s", rate},
                              {"bytes_per_token", bytes},
