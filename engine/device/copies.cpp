@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "engine/device/host_copies.hpp"
+
 namespace terrane::engine {
 
 namespace {
@@ -21,6 +23,23 @@ result<void> copy_staged(device& from, device& to, const copy_range& r,
   staging.resize(r.bytes);
   result<void> ok = from.read(*r.from, r.from_offset, staging);
   return ok ? to.write(*r.to, r.to_offset, staging) : ok;
+}
+
+// All ranges at once, where one side is memory of this process and the other can do that.
+bool copy_many(device& from, device& to, std::span<const copy_range> ranges,
+               result<void>& outcome) {
+  const bool writes = ranges.front().from->host() != nullptr;
+  auto* many = dynamic_cast<copies_many*>(writes ? &to : &from);
+  if (many == nullptr || (!writes && ranges.front().to->host() == nullptr)) return false;
+  std::vector<host_range> all;
+  for (const copy_range& r : ranges) {
+    const std::uint64_t source = r.from->address() + r.from_offset,
+                        target = r.to->address() + r.to_offset;
+    all.push_back(writes ? host_range{target, r.from->host() + r.from_offset, r.bytes}
+                         : host_range{source, r.to->host() + r.to_offset, r.bytes});
+  }
+  outcome = writes ? many->write_many(all) : many->read_many(all);
+  return true;
 }
 
 }  // namespace
@@ -45,6 +64,7 @@ result<void> copy_between(device& from, const device_memory& source, std::size_t
 result<void> copy_between(device& from, device& to, std::span<const copy_range> ranges) {
   if (ranges.empty()) return {};
   if (to.no_direct_path(from).empty()) return to.copy_direct(from, ranges);
+  if (result<void> ok; copy_many(from, to, ranges, ok)) return ok;
   std::vector<std::byte> staging;
   for (const copy_range& r : ranges) {
     result<void> ok = copy_staged(from, to, r, staging);

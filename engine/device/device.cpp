@@ -42,8 +42,10 @@ class device::accounted_memory : public device_memory {
         card_(card) {
     use_ += bytes();
     card_.used += bytes();
+    set_content(inner_->content());
   }
   ~accounted_memory() override {
+    inner_->set_content(content());
     inner_.reset();
     use_ -= bytes();
     card_.used -= bytes();
@@ -91,7 +93,16 @@ std::uint64_t device::limit_bytes() const {
   return all == own ? budget_bytes() : std::min(budget_bytes(), left);
 }
 
-result<std::unique_ptr<device_memory>> device::allocate(std::size_t bytes, memory_use use) {
+void device::keeps_memory(bool does) {
+  std::lock_guard lock(card_->admission);
+  if (does)
+    card_->keepers.push_back(this);
+  else
+    std::erase(card_->keepers, this);
+}
+
+result<std::unique_ptr<device_memory>> device::allocate(std::size_t bytes, memory_use use,
+                                                        std::uint64_t content) {
   if (bytes == 0) bytes = 1;
   std::lock_guard lock(card_->admission);
   const std::uint64_t limit = limit_bytes();
@@ -103,7 +114,12 @@ result<std::unique_ptr<device_memory>> device::allocate(std::size_t bytes, memor
                           std::to_string(limit) + " bytes are in use",
                       info_.name);
   }
-  result<std::unique_ptr<device_memory>> made = allocate_memory(bytes);
+  result<std::unique_ptr<device_memory>> made = content == 0 ? nullptr : take_kept(bytes, content);
+  if (*made == nullptr) made = allocate_memory(bytes);
+  if (!made && made.error().code == error_code::no_room && !card_->keepers.empty()) {
+    for (device* keeper : card_->keepers) keeper->trim();
+    made = allocate_memory(bytes);
+  }
   if (!made) return made;
   return std::make_unique<accounted_memory>(std::move(*made), used_[static_cast<std::size_t>(use)],
                                             *card_);

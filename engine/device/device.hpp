@@ -50,6 +50,9 @@ struct device_info {
 
 // Bytes on a device, given back when destroyed. `host()` is where this process may read and write
 // them directly, as fast as its own memory, or null. Aligned to 256 bytes at least.
+//
+// `content()` is a number for what the memory holds, 0 if nothing is said of it. A device may keep
+// what is given back for a while and give it out again as it was, to who asks for the same content.
 class device_memory {
  public:
   virtual ~device_memory() = default;
@@ -58,6 +61,8 @@ class device_memory {
   std::uint64_t address() const { return address_; }
   std::size_t bytes() const { return bytes_; }
   std::byte* host() const { return host_; }
+  std::uint64_t content() const { return content_; }
+  void set_content(std::uint64_t content) { content_ = content; }
 
  protected:
   device_memory(std::uint64_t address, std::size_t bytes, std::byte* host)
@@ -67,6 +72,7 @@ class device_memory {
   std::uint64_t address_;
   std::size_t bytes_;
   std::byte* host_;
+  std::uint64_t content_ = 0;
 };
 
 // A kernel program compiled for one device.
@@ -82,6 +88,7 @@ struct dispatch {
   std::uint32_t groups_x = 1;
   std::uint32_t groups_y = 1;
   std::array<std::uint64_t, kernels::max_arguments> arguments{};
+  bool operator==(const dispatch&) const = default;
 };
 
 // Bytes of one device's memory that are to lie in another's.
@@ -105,8 +112,12 @@ class device {
   virtual ~device() = default;
   const device_info& info() const { return info_; }
 
-  // Fails with no_room, naming the numbers, when the budget or the device does not suffice.
-  result<std::unique_ptr<device_memory>> allocate(std::size_t bytes, memory_use use);
+  // Fails with no_room, naming the numbers, when the budget or the device does not suffice. With a
+  // `content`, memory that holds it still is preferred: it says so then.
+  result<std::unique_ptr<device_memory>> allocate(std::size_t bytes, memory_use use,
+                                                  std::uint64_t content = 0);
+  // Gives back to the driver what is kept for later. Any thread.
+  virtual void trim() {}
 
   // Compiled code is cached by the program's text, in memory and, where the device has a cache
   // folder, on disk. The kernel lives as long as the device.
@@ -150,6 +161,11 @@ class device {
  protected:
   explicit device(device_info info);
   virtual result<std::unique_ptr<device_memory>> allocate_memory(std::size_t bytes) = 0;
+  // Memory that was given back with this content and holds it still, or null.
+  virtual std::unique_ptr<device_memory> take_kept(std::size_t, std::uint64_t) { return nullptr; }
+  // Says whether this device may keep memory, so that whoever finds no room on its card has it
+  // trimmed. To be said no more before what trim() needs is destroyed.
+  void keeps_memory(bool does);
   void count_launches(std::uint32_t n) { launches_ += n; }
 
   device_info info_;
@@ -160,6 +176,7 @@ class device {
   struct card_account {
     std::mutex admission;
     std::atomic<std::uint64_t> used{0};
+    std::vector<device*> keepers;  // of memory, under `admission`
   };
   static std::shared_ptr<card_account> account_of(const std::string& card);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/device/compile_all.hpp"
 #include "kernels/cache/code_cache.hpp"
 #include "kernels/contract/selftest.hpp"
 
@@ -49,9 +50,15 @@ result<void> self_test(device& on, const std::string& cache_folder) {
   const kernels::code_key key = {"self-test " + on.info().name + " " + on.info().driver, 0,
                                  checks_identity()};
   if (passed.get(key)) return {};
-  result<void> ok = kernels::check_contract(
-      [&](const kernels::program& p, kernels::grid groups, std::span<const std::uint32_t> input,
-          std::span<std::uint32_t> output) { return run_check(on, p, groups, input, output); });
+  std::vector<kernels::program> programs;
+  for (const kernels::contract_check& check : kernels::contract_checks())
+    programs.push_back(check.make());
+  result<void> ok = compile_all(on, programs);
+  if (ok) {
+    ok = kernels::check_contract(
+        [&](const kernels::program& p, kernels::grid groups, std::span<const std::uint32_t> input,
+            std::span<std::uint32_t> output) { return run_check(on, p, groups, input, output); });
+  }
   if (!ok) {
     error why = ok.error();
     why.where = on.info().name;

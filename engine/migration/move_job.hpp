@@ -21,6 +21,7 @@ struct page_move {
   std::uint32_t target = 0;  // device
   kv_page_ptr from, to;
   bool full = false;  // it can never change again, so it may be copied ahead
+  bool soon = false;  // it is written, or will be within a page's tokens
   bool copied = false;
 };
 
@@ -32,7 +33,19 @@ struct move_job {
   std::unordered_map<const kv_page*, std::size_t> page_at;    // in `pages`, by `from`
   std::vector<std::vector<resident_block_ptr>> blocks_after;  // by part that moves, else empty
   residency where_after;                                      // as of the last survey
-  std::vector<step_size> sizes;                               // steps to record before the commit
+  // What the commit does, made by a survey that finds nothing more to bring, so that the commit
+  // need not look at each page of a long context. Good as long as the loop's pages_state() is
+  // `surveyed`.
+  struct switch_over {
+    std::vector<kv_page_ptr*> held;  // of each page, where it is in use, or null
+    std::vector<std::size_t> last;   // pages to copy first
+    std::vector<std::vector<std::uint64_t>>
+        tables;  // of each device that needs new ones, else empty
+  };
+  std::uint64_t surveyed = 0;
+  bool ready = false;
+  switch_over ready_switch;
+  std::vector<step_size> sizes;  // steps to record before the commit
   std::unique_ptr<execution_plan> plan;
   std::uint64_t bytes_told = 0;  // of status.bytes_done, at the last report of progress
   std::atomic<bool> cancelled{false};

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/device/copies.hpp"
+
 namespace terrane::engine {
 
 namespace {
@@ -9,6 +11,8 @@ namespace {
 constexpr int most_rounds = 16;
 // How often the observer hears of a move's bytes while it is prepared, about.
 constexpr std::uint64_t progress_reports = 50;
+// Pages of one way that are copied with one call, about: enough that starting a copy costs little.
+constexpr std::size_t copied_at_once = std::size_t{32} << 20;
 }  // namespace
 
 const char* to_string(move_state state) {
@@ -241,13 +245,19 @@ result<void> mover::bring_weights(move_job& job) {
     result<void> opened = open(to);
     if (!opened) return opened;
     for (std::uint32_t block : model_.parts()[m.part].blocks) {
-      // The nearest copy: any device that has the block now, else the file.
+      // The nearest copy: a device that has the block now, best one with a path that does not pass
+      // through the host; else the file.
       resident_block_ptr source;
       device* from = nullptr;
       for (const auto& room : rooms_) {
-        if (source != nullptr) break;
-        source = room->weights.find(block);
-        from = room->on.get();
+        resident_block_ptr found = room->weights.find(block);
+        if (found == nullptr) continue;
+        const bool direct = room->index != to.index && to.on->no_direct_path(*room->on).empty();
+        if (source == nullptr || direct) {
+          source = std::move(found);
+          from = room->on.get();
+        }
+        if (direct) break;
       }
       std::uint64_t told = 0;
       result<resident_block_ptr> here =
@@ -263,29 +273,68 @@ result<void> mover::bring_weights(move_job& job) {
   return {};
 }
 
+// A place for each page on its new device.
+result<void> mover::take_pages(move_job& job) {
+  for (page_move& m : job.pages) {
+    if (m.to != nullptr) continue;
+    device_room& to = *rooms_[m.target];
+    result<void> ok = open(to);
+    if (!ok) return ok;
+    result<kv_page_ptr> page = to.pages.take(m.layer);
+    if (!page) return tl::unexpected<error>(page.error());
+    m.to = std::move(*page);
+  }
+  return {};
+}
+
 // Until the loop finds nothing more to bring: while pages are copied, replies fill others.
 result<void> mover::bring_pages(move_job& job) {
   for (int round = 0; round < most_rounds; round++) {
-    for (page_move& m : job.pages) {
-      if (job.cancelled) return fail(error_code::cancelled, "the move was given up");
-      device_room& to = *rooms_[m.target];
-      result<void> ok = open(to);
-      if (!ok) return ok;
-      if (m.to == nullptr) {
-        result<kv_page_ptr> page = to.pages.take(m.layer);
-        if (!page) return tl::unexpected<error>(page.error());
-        m.to = std::move(*page);
-      }
-      if (m.copied || !m.full) continue;
-      ok = copy_between(*rooms_[m.from->device()]->on, m.from->memory(), m.from->offset(), *to.on,
-                        m.to->memory(), m.to->offset(), to.pages.page_bytes());
-      if (!ok) return ok;
-      m.copied = true;
-      add_progress(job, to.pages.page_bytes());
-    }
+    result<void> ok = take_pages(job);
+    if (ok) ok = copy_pages(job, round == 0);
+    if (!ok) return ok;
     if (loop_.call([&] { return loop_.survey(job); })) return {};
   }
   return {};  // what is left is copied in the pause
+}
+
+// Pages that follow each other and go the same way are copied together. Those that are being
+// written go along the first time: they are copied again in the pause, but then on a way that is
+// open.
+result<void> mover::copy_pages(move_job& job, bool all) {
+  std::vector<copy_range> ranges;
+  std::vector<page_move*> on_their_way;
+  std::uint64_t bytes = 0, done = 0;
+  auto send = [&]() -> result<void> {
+    if (on_their_way.empty()) return {};
+    if (job.cancelled) return fail(error_code::cancelled, "the move was given up");
+    const page_move& first = *on_their_way.front();
+    result<void> ok =
+        copy_between(*rooms_[first.from->device()]->on, *rooms_[first.target]->on, ranges);
+    if (!ok) return ok;
+    for (page_move* m : on_their_way) m->copied = m->full;
+    add_progress(job, done);
+    ranges.clear();
+    on_their_way.clear();
+    bytes = done = 0;
+    return {};
+  };
+  for (page_move& m : job.pages) {
+    if (m.copied || !(m.full || (all && m.soon))) continue;
+    const page_move* first = on_their_way.empty() ? &m : on_their_way.front();
+    const bool same_way = first->from->device() == m.from->device() && first->target == m.target;
+    if (!same_way || bytes >= copied_at_once) {
+      result<void> ok = send();
+      if (!ok) return ok;
+    }
+    const std::size_t page_bytes = rooms_[m.target]->pages.page_bytes();
+    ranges.push_back(
+        {&m.from->memory(), m.from->offset(), &m.to->memory(), m.to->offset(), page_bytes});
+    on_their_way.push_back(&m);
+    bytes += page_bytes;
+    if (m.full) done += page_bytes;
+  }
+  return send();
 }
 
 result<void> mover::build_plan(move_job& job) {

@@ -34,6 +34,8 @@ class mover {
   result<void> open(device_room& room);
   result<void> bring_weights(move_job& job);
   result<void> bring_pages(move_job& job);
+  result<void> take_pages(move_job& job);
+  result<void> copy_pages(move_job& job, bool all);
   result<void> build_plan(move_job& job);
   void add_progress(move_job& job, std::uint64_t bytes);
   void tell(move_job& job, move_state state);

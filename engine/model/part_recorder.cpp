@@ -7,6 +7,9 @@ namespace terrane::engine {
 
 namespace {
 
+// Up to so many rows leave a GPU idle unless several workgroups or many warps share one.
+constexpr std::uint32_t few_rows = 8;
+
 template <class... T>
 std::string key_of(const T&... parts) {
   std::ostringstream s;
@@ -23,10 +26,24 @@ std::string kinds_text(const kernels::activation_set& kinds) {
 int activation_warps(const device& on) { return on.info().kind == device_kind::cpu ? 1 : 8; }
 
 // A CPU converts keys that follow each other, and has few registers. Measured on a Sapphire Rapids
-// for one page and K/V head of three query heads: 1081 ns as on a GPU, 717 so.
-kernels::attention_tuning attention_tuning_of(const device& on) {
-  if (on.info().kind != device_kind::cpu) return {};
-  return {.keys = kernels::lane_keys::halves, .dimensions = 4, .values = 4};
+// for one page and K/V head of three query heads: 1081 ns as on a GPU, 717 so. Few rows leave a GPU
+// idle unless many warps share a page.
+kernels::attention_tuning attention_tuning_of(const device& on, std::uint32_t rows,
+                                              const kernels::attention_shape& shape) {
+  if (on.info().kind == device_kind::cpu)
+    return {.keys = kernels::lane_keys::halves, .dimensions = 4, .values = 4};
+  const bool wide = !on.info().host_memory && rows <= few_rows;
+  return {.warps = wide ? kernels::attention_warps(shape) : 1};
+}
+
+// Workgroups that share a row of an activation: on a GPU, with few rows, as many as give each warp
+// one quantisation block.
+std::uint32_t activation_parts(const device& on, const kernels::activation_spec& spec,
+                               std::uint32_t rows) {
+  if (on.info().host_memory || rows > few_rows) return 1;
+  const std::uint32_t taken =
+      (spec.outputs.q8_by_256 ? 256U : 32U) * static_cast<std::uint32_t>(spec.warps);
+  return (spec.k + taken - 1) / taken;
 }
 
 // Warps that share the columns of a matrix. On a GPU one warp's loads do not fill a multiprocessor,
@@ -127,9 +144,10 @@ void part_recorder::normalise(const workspace_area& from, std::uint32_t rows, te
   spec.eps = model_.config().norm_epsilon;
   spec.outputs = kinds(readers);
   spec.warps = activation_warps(workspace_.on());
+  spec.parts = activation_parts(workspace_.on(), spec, rows);
   const workspace::areas& at = workspace_.at();
   append(
-      key_of("rms_norm", spec.k, spec.eps, kinds_text(spec.outputs), spec.warps),
+      key_of("rms_norm", spec.k, spec.eps, kinds_text(spec.outputs), spec.warps, spec.parts),
       [&] { return kernels::activation(spec); }, kernels::activation_grid(spec, rows),
       {workspace_.address(from), address(weight), workspace_.address(at.q8_by_32),
        workspace_.address(at.f16), workspace_.address(at.f32), workspace_.address(at.q8_by_256)});
@@ -145,9 +163,10 @@ void part_recorder::activate(kernels::activation_source source, const workspace_
   spec.up_offset = up_offset;
   spec.outputs = kinds(readers);
   spec.warps = activation_warps(workspace_.on());
+  spec.parts = activation_parts(workspace_.on(), spec, size_.rows);
   const workspace::areas& at = workspace_.at();
   append(key_of("activation", static_cast<int>(source), spec.k, stride, up_offset,
-                kinds_text(spec.outputs), spec.warps),
+                kinds_text(spec.outputs), spec.warps, spec.parts),
          [&] { return kernels::activation(spec); }, kernels::activation_grid(spec, size_.rows),
          {workspace_.address(from), 0, workspace_.address(at.q8_by_32), workspace_.address(at.f16),
           workspace_.address(at.f32), workspace_.address(at.q8_by_256)});
@@ -214,8 +233,9 @@ void part_recorder::rotate_and_store_kv(std::uint32_t layer, std::optional<head_
 void part_recorder::attend_here(std::uint32_t layer) {
   const kernels::attention_shape shape = model_.config().attention_of(layer);
   const workspace::areas& at = workspace_.at();
-  append(key_of("attention_partial", shape.window),
-         [&] { return kernels::attention_partial(shape, attention_tuning_of(workspace_.on())); },
+  const kernels::attention_tuning tuning = attention_tuning_of(workspace_.on(), size_.rows, shape);
+  append(key_of("attention_partial", shape.window, tuning.warps),
+         [&] { return kernels::attention_partial(shape, tuning); },
          kernels::attention_partial_grid(shape, size_.rows, size_.chunks),
          {workspace_.address(at.q), workspace_.positions(), workspace_.slots(),
           workspace_.rows_word(), workspace_.page_table(layer), workspace_.shape().pages_per_slot(),

@@ -262,6 +262,7 @@ void step_loop::finish(session& s, stop_reason reason, std::optional<error> fail
 
 // Pages that were reserved for a longer reply return.
 void step_loop::trim_pages(session& s) {
+  pages_version_++;
   std::vector<kv_page_ptr> unneeded;
   for (auto& pages : s.pages) {
     const std::size_t used = std::min(pages.size(), pages_for(s.computed));
@@ -361,6 +362,7 @@ result<session_id> step_loop::accept(generate_request request,
 // All the pages a reply can need, or none: a step never allocates and never runs out.
 result<void> step_loop::reserve_pages(session& s, std::size_t tokens) {
   const std::size_t wanted = pages_for(tokens), before = s.pages_reserved();
+  pages_version_++;
   for (std::uint32_t layer = 0; layer < s.pages.size(); layer++) {
     device_room& room = *rooms_[placement().parts[model_.attention_part(layer)]];
     while (s.pages[layer].size() < wanted) {
@@ -410,6 +412,7 @@ result<void> step_loop::close(session_id id) {
 }
 
 void step_loop::close_now(session& s) {
+  pages_version_++;
   slots_[s.slot] = false;
   const auto held = std::find_if(sessions_.begin(), sessions_.end(),
                                  [&](const auto& h) { return h.get() == &s; });

@@ -99,11 +99,17 @@ class step_loop {
   void release_ended();
   residency residency_after(const std::vector<std::uint32_t>& parts, const move_job* job) const;
   void replan(residency where);
+  std::uint64_t pages_state() const;
   void add_pages(move_job& job, const session& s) const;
+  void prepare_switch(move_job& job);
   result<std::uint64_t> copy_last_pages(move_job& job);
   kv_page_ptr* page_in_use(const page_move& m);
   void swap_pages(move_job& job);
-  result<void> write_all_tables();
+  std::vector<std::vector<std::uint64_t>> all_tables() const;
+  std::size_t table_entry(std::uint32_t layer, std::uint32_t slot, std::size_t page) const {
+    return (std::size_t{layer} * shape_.slots + slot) * shape_.pages_per_slot() + page;
+  }
+  result<void> write_tables(const std::vector<std::vector<std::uint64_t>>& by_device);
   std::span<const float> logits_of(std::uint32_t row);
 
   const model& model_;
@@ -119,6 +125,7 @@ class step_loop {
   std::vector<bool> slots_;
   session_id next_session_ = 1;
   std::atomic<std::uint64_t> revision_{1};
+  std::uint64_t pages_version_ = 0;  // counts changes of which pages sessions hold
 
   // The step that is being gathered or run.
   step_inputs inputs_;

@@ -5,6 +5,7 @@
 
 #include "engine/device/copies.hpp"
 #include "engine/session/step_loop.hpp"
+#include "kernels/mix_bits.hpp"
 
 namespace terrane::engine {
 
@@ -81,24 +82,65 @@ void step_loop::add_pages(move_job& job, const session& s) const {
       const kv_page_ptr& from = s.pages[layer][p];
       // The job holds its pages, so an address names the same page as long as the job lives.
       const auto [known, added] = job.page_at.emplace(from.get(), job.pages.size());
-      if (added) job.pages.push_back({s.id, layer, p, *to, from, nullptr, false, false});
+      if (added) job.pages.push_back({s.id, layer, p, *to, from, nullptr});
       page_move& page = job.pages[known->second];
       page.full = s.page_is_full(p);
+      page.soon = p * kernels::page_positions < s.computed + kernels::page_positions;
       // What no query will see again need not be brought: its place is enough.
       page.copied = page.copied || s.page_is_past(p, model_.config().attention_of(layer));
     }
   }
 }
 
+// A number for all that a survey depends on, but for a spill's: which pages there are, and which of
+// them are full or begun.
+std::uint64_t step_loop::pages_state() const {
+  std::uint64_t state = pages_version_;
+  for (const auto& s : sessions_) {
+    const std::uint64_t full = s->computed / kernels::page_positions;
+    state = mix_bits(state + s->id);
+    state = mix_bits(state + 2 * full + (s->computed % kernels::page_positions != 0 ? 1 : 0));
+  }
+  return state;
+}
+
 bool step_loop::survey(move_job& job) {
+  const std::uint64_t state = pages_state();
+  if (job.ready && job.surveyed == state && !job.status.spill) return true;
   for (const auto& s : sessions_) add_pages(job, *s);
   job.where_after = residency_after(job.parts_after, &job);
   job.sizes.clear();
   const std::uint32_t most_chunks = shape_.pages_per_slot();
   for (std::uint32_t chunks : {last_size_.chunks, std::min(last_size_.chunks * 2, most_chunks)})
     job.sizes.push_back({last_size_.rows, chunks, last_size_.logits});
-  return std::all_of(job.pages.begin(), job.pages.end(),
-                     [](const page_move& m) { return m.to != nullptr && (m.copied || !m.full); });
+  job.surveyed = state;
+  job.ready = std::all_of(job.pages.begin(), job.pages.end(), [](const page_move& m) {
+    return m.to != nullptr && (m.copied || !m.full);
+  });
+  if (job.ready) prepare_switch(job);
+  return job.ready;
+}
+
+void step_loop::prepare_switch(move_job& job) {
+  move_job::switch_over& out = job.ready_switch;
+  out.held.clear();
+  out.last.clear();
+  out.tables = all_tables();
+  std::vector<bool> changed(rooms_.size(), false);
+  for (std::size_t k = 0; k < job.pages.size(); k++) {
+    const page_move& m = job.pages[k];
+    out.held.push_back(page_in_use(m));
+    if (out.held.back() == nullptr) continue;
+    const session& s = *find(m.session);
+    if (!m.copied && !s.page_is_empty(m.page)) out.last.push_back(k);
+    const std::size_t entry = table_entry(m.layer, s.slot, m.page);
+    const std::uint32_t from = m.from->device();
+    if (!out.tables[from].empty()) out.tables[from][entry] = 0;
+    out.tables[m.target][entry] = m.to->address();
+    changed[from] = changed[m.target] = true;
+  }
+  for (std::size_t d = 0; d < changed.size(); d++)
+    if (!changed[d]) out.tables[d].clear();
 }
 
 // Where the page of a move is held; null when its session has ended or let go of it meanwhile.
@@ -114,8 +156,8 @@ kv_page_ptr* step_loop::page_in_use(const page_move& m) {
 result<std::uint64_t> step_loop::copy_last_pages(move_job& job) {
   std::uint64_t bytes = 0;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<copy_range>> ways;
-  for (page_move& m : job.pages) {
-    if (m.copied || page_in_use(m) == nullptr || find(m.session)->page_is_empty(m.page)) continue;
+  for (std::size_t k : job.ready_switch.last) {
+    page_move& m = job.pages[k];
     const std::size_t page_bytes = rooms_[m.target]->pages.page_bytes();
     ways[{m.from->device(), m.target}].push_back(
         {&m.from->memory(), m.from->offset(), &m.to->memory(), m.to->offset(), page_bytes});
@@ -131,31 +173,38 @@ result<std::uint64_t> step_loop::copy_last_pages(move_job& job) {
 
 // Swaps the job's pages with those in use; called again, it swaps them back.
 void step_loop::swap_pages(move_job& job) {
-  for (page_move& m : job.pages) {
-    kv_page_ptr* held = page_in_use(m);
+  for (std::size_t k = 0; k < job.pages.size(); k++) {
+    kv_page_ptr* held = job.ready_switch.held[k];
     if (held == nullptr) continue;
+    page_move& m = job.pages[k];
     *held = m.to;
     m.from.swap(m.to);
   }
 }
 
+// Of each device that has room for them.
+std::vector<std::vector<std::uint64_t>> step_loop::all_tables() const {
+  std::vector<std::vector<std::uint64_t>> tables(rooms_.size());
+  const std::size_t entries =
+      std::size_t{model_.config().layers} * shape_.slots * shape_.pages_per_slot();
+  for (std::size_t d = 0; d < tables.size(); d++)
+    if (rooms_[d]->space != nullptr) tables[d].resize(entries);
+  for (const auto& s : sessions_)
+    for (std::uint32_t layer = 0; layer < s->pages.size(); layer++)
+      for (std::size_t p = 0; p < s->pages[layer].size(); p++) {
+        const kv_page& page = *s->pages[layer][p];
+        tables[page.device()][table_entry(layer, s->slot, p)] = page.address();
+      }
+  return tables;
+}
+
 // One write a device: a copy to a card costs much the same for a table as for all of them. Every
 // device is written, also after one that fails; its error is returned.
-result<void> step_loop::write_all_tables() {
+result<void> step_loop::write_tables(const std::vector<std::vector<std::uint64_t>>& by_device) {
   result<void> all;
-  const std::size_t layers = model_.config().layers, pages = shape_.pages_per_slot();
-  std::vector<std::uint64_t> tables(layers * shape_.slots * pages);
-  for (const auto& room : rooms_) {
-    if (room->space == nullptr) continue;
-    std::fill(tables.begin(), tables.end(), 0);
-    for (const auto& s : sessions_) {
-      for (std::size_t layer = 0; layer < layers; layer++) {
-        for (std::size_t p = 0; p < s->pages[layer].size(); p++)
-          if (const kv_page& page = *s->pages[layer][p]; page.device() == room->index)
-            tables[(layer * shape_.slots + s->slot) * pages + p] = page.address();
-      }
-    }
-    result<void> ok = room->space->write_page_tables(tables);
+  for (std::size_t d = 0; d < by_device.size(); d++) {
+    if (by_device[d].empty()) continue;
+    result<void> ok = rooms_[d]->space->write_page_tables(by_device[d]);
     if (!ok && all) all = ok;
   }
   return all;
@@ -174,11 +223,11 @@ result<step_loop::commit_report> step_loop::commit(move_job& job) {
     job.plan = std::move(*made);
   }
   swap_pages(job);
-  result<void> tables = write_all_tables();
+  result<void> tables = write_tables(job.ready_switch.tables);
   if (!tables) {
     swap_pages(job);
     // A device may have the new tables already. That the faulty one fails again changes nothing.
-    static_cast<void>(write_all_tables());
+    static_cast<void>(write_tables(all_tables()));
     return tl::unexpected<error>(tables.error());
   }
   job.old_plan = std::move(plan_);
@@ -190,6 +239,7 @@ result<step_loop::commit_report> step_loop::commit(move_job& job) {
                  std::chrono::steady_clock::now(), job.status.by, job.status.reason};
   }
   revision_++;
+  pages_version_++;
   const steady_time end = std::chrono::steady_clock::now();
   const double pause_ms = std::chrono::duration<double, std::milli>(end - begin).count();
   for (auto& s : sessions_) {

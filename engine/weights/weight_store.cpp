@@ -40,13 +40,23 @@ result<resident_block_ptr> weight_store::bring(std::uint32_t block,
                                                const copy_progress& progress) {
   if (resident_block_ptr here = find(block)) return here;
   const weight_block& description = model_.blocks()[block];
+  // The device may have it still, from before the part left.
+  const std::uint64_t content = std::uint64_t{block} + 1;
   result<std::unique_ptr<device_memory>> memory =
-      device_.allocate(description.bytes, memory_use::weights);
+      device_.allocate(description.bytes, memory_use::weights, content);
   if (!memory) return tl::unexpected<error>(memory.error());
-  result<void> filled = source != nullptr ? copy_between(*from, *source->memory, 0, device_,
-                                                         **memory, 0, description.bytes, progress)
-                                          : load(description, **memory, progress);
+  result<void> filled;
+  if ((*memory)->content() == content) {
+    if (progress && !progress(description.bytes))
+      filled = fail(error_code::cancelled, "the move was given up");
+  } else if (source != nullptr) {
+    filled =
+        copy_between(*from, *source->memory, 0, device_, **memory, 0, description.bytes, progress);
+  } else {
+    filled = load(description, **memory, progress);
+  }
   if (!filled) return tl::unexpected<error>(filled.error());
+  (*memory)->set_content(content);
   auto made = std::make_shared<resident_block>();
   made->description = &description;
   made->memory = std::move(*memory);

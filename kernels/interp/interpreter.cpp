@@ -361,6 +361,8 @@ void machine::run_memory(const instruction& in, std::size_t w) {
       for (std::size_t l = 0; l < warp_lanes; l++)
         store_element(in.mem, a[0] + l * size, at(w, in.operands[1])[l]);
       break;
+    case prefetch:
+      break;
     case shared_load:
       each(in, w, [&](std::size_t l) { return from(shared_.at(as_u32(a[l]))); });
       break;

@@ -216,6 +216,10 @@ void builder::store_lanes(memory_type mem, val pointer, val value) {
   emit(opcode::store_lanes, {pointer.id(), value.id()}, {}, 0, mem);
 }
 
+void builder::prefetch(val pointer, std::uint32_t bytes) {
+  emit(opcode::prefetch, {pointer.id()}, {}, bytes);
+}
+
 std::uint32_t builder::shared(std::uint32_t words) {
   std::uint32_t first = program_.shared_words;
   program_.shared_words += words;

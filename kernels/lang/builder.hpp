@@ -78,6 +78,7 @@ class builder {
   void store(memory_type mem, val pointer, val value);
   void store_if(val condition, memory_type mem, val pointer, val value);
   void store_lanes(memory_type mem, val pointer, val value);
+  void prefetch(val pointer, std::uint32_t bytes);
 
   // Shared memory. Returns the index of the first of `words` words.
   std::uint32_t shared(std::uint32_t words);

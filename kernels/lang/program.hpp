@@ -121,6 +121,9 @@ enum class opcode : std::uint8_t {
   store,          // (ptr, value[, pred]): lane ptr: each lane (where pred) its own;
                   //   uniform ptr and value: once
   store_lanes,    // (uniform ptr, value): lane l writes element l
+  prefetch,  // (group ptr, 16-byte aligned): the group will read imm bytes from there, a multiple
+             //   of 16, that nobody writes while the program waits to be run. A hint: a device
+             //   may begin before the phases ahead of this one have ended
 
   // Shared memory, 32-bit words of the group, index in words from its start
   shared_load,         // (i32 index): type i32 or f32; as spread as the index

@@ -157,6 +157,10 @@ class verifier {
         return check(scalar(in, 0, scalar_type::ptr) && uniform(in, 0) && !type(in, 1).is_tile() &&
                          stored_type_fits(in, 1),
                      in, "wants a uniform pointer and a value of the element's type");
+      case prefetch:
+        return check(scalar(in, 0, scalar_type::ptr) && type(in, 0).vary == spread::group &&
+                         in.imm > 0 && in.imm % 16 == 0,
+                     in, "wants a pointer that is the same for the group and whole 16 bytes");
       case shared_load:
       case shared_load_lanes:
         return check(scalar(in, 0, scalar_type::i32) && (in.op == shared_load || uniform(in, 0)),

@@ -33,6 +33,8 @@ void cpu_lowering::lower(const instruction& in) {
       return lower_branch(in);
     case barrier:
       return;  // one warp, or between stretches
+    case prefetch:
+      return;
     case load:
     case load_words:
     case load_lanes:

@@ -1,6 +1,6 @@
 // An activation function over a row, then the row in every kind the next matrices read.
 //
-// One workgroup a row.
+// One workgroup a row, or several that share it; then each computes the norm for itself.
 #include <algorithm>
 #include <cassert>
 
@@ -19,6 +19,7 @@ class activation_builder {
     if (spec.outputs.q8_by_32) quantised_.push_back({2, q8_row_layout(spec.k, 32)});
     if (spec.outputs.q8_by_256) quantised_.push_back({5, q8_row_layout(spec.k, 256)});
     assert(spec.k % warp_lanes == 0 && "K is a multiple of 32");
+    assert(spec.parts >= 1 && "a row is shared by workgroups");
     row_ = b_.group_x();
     x_ = b_.offset(b_.argument_ptr(0), row_, 4 * spec.input_stride);
   }
@@ -75,14 +76,25 @@ class activation_builder {
     q8_row_layout layout;
   };
 
-  // Warp w takes the runs w, w + W, ... of a quantisation block each (the larger, if both kinds are
-  // written); a warp past the end repeats the last run without storing, so that all warps reach the
-  // reductions together.
+  // Runs of a quantisation block each (the larger, if both kinds are written) that a workgroup
+  // takes: [first_run(), first_run() + runs_here()), cut at the row's end.
+  std::uint32_t runs() const { return spec_.k / run_; }
+  std::uint32_t runs_here() const { return (runs() + spec_.parts - 1) / spec_.parts; }
+  val first_run() { return spec_.parts == 1 ? b_.i32(0) : b_.group_y() * b_.u32(runs_here()); }
+  // Whether every warp has a run of this row in every turn.
+  bool runs_fit() const {
+    return runs_here() % static_cast<std::uint32_t>(spec_.warps) == 0 && runs() % runs_here() == 0;
+  }
+
+  // Warp w takes the runs w, w + W, ... of the workgroup's; a warp past the end repeats the last
+  // run without storing, so that all warps reach the reductions together.
   void write_blocks() {
-    std::uint32_t runs = spec_.k / run_, vectors = run_ / warp_lanes;
+    std::uint32_t vectors = run_ / warp_lanes;
     auto warps = static_cast<std::uint32_t>(spec_.warps);
-    b_.loop(b_.i32(0), b_.u32((runs + warps - 1) / warps), 1, [&](val turn) {
-      val own = turn * b_.u32(warps) + b_.warp(), run = smin(own, b_.u32(runs - 1));
+    val before = first_run(), end = smin(before + b_.u32(runs_here()), b_.u32(runs()));
+    b_.loop(b_.i32(0), b_.u32((runs_here() + warps - 1) / warps), 1, [&](val turn) {
+      val own = before + turn * b_.u32(warps) + b_.warp();
+      val run = smin(own, b_.u32(runs() - 1));
       val first = run * b_.u32(run_);
       vals y;
       for (std::uint32_t v = 0; v < vectors; v++)
@@ -94,10 +106,10 @@ class activation_builder {
         for (std::size_t k = 0; k < quantised_.size(); k++)
           store_quantised(quantised_[k], first, y, scales[k]);
       };
-      if (runs % warps == 0)
+      if (runs_fit())
         store();
       else
-        b_.branch(lt(own, b_.u32(runs)), store);
+        b_.branch(lt(own, end), store);
     });
   }
 
@@ -148,6 +160,7 @@ class activation_builder {
   // Sums over 16 elements each, a lane a sum, from the bytes that the group has just stored. The
   // padding of q and of the sums lets every lane read and write.
   void write_sums(const quantised_row& q) {
+    if (spec_.parts > 1) return write_sums_of_part(q);
     std::uint32_t sums = spec_.k / 16;
     b_.loop(b_.warp() << 5, b_.u32(sums), spec_.warps * warp_lanes, [&](val first) {
       val sum = b_.i32(0);
@@ -155,6 +168,21 @@ class activation_builder {
         sum = b_.dot4(b_.u32(0x01010101u), word, sum, 1);
       b_.store_lanes(memory_type::i32,
                      b_.offset(b_.offset(row_of(q), q.layout.sums_offset), first, 4), sum);
+    });
+  }
+
+  // The same of a workgroup's own runs: past their end another workgroup reads and writes.
+  void write_sums_of_part(const quantised_row& q) {
+    std::uint32_t in_run = run_ / 16;
+    val before = first_run() * b_.u32(in_run);
+    val end = smin(before + b_.u32(runs_here() * in_run), b_.u32(spec_.k / 16));
+    b_.loop(before + (b_.warp() << 5), end, spec_.warps * warp_lanes, [&](val first) {
+      val index = first + b_.lane(), sum = b_.i32(0);
+      val read = smin(index, end - b_.i32(1));
+      for (val word : b_.load_words(b_.offset(row_of(q), read, 16), 4))
+        sum = b_.dot4(b_.u32(0x01010101u), word, sum, 1);
+      b_.store_if(ult(index, end), memory_type::i32,
+                  b_.offset(b_.offset(row_of(q), q.layout.sums_offset), index, 4), sum);
     });
   }
 
@@ -169,6 +197,6 @@ class activation_builder {
 
 program activation(const activation_spec& spec) { return activation_builder(spec).build(); }
 
-grid activation_grid(const activation_spec&, std::uint32_t rows) { return {rows, 1}; }
+grid activation_grid(const activation_spec& spec, std::uint32_t rows) { return {rows, spec.parts}; }
 
 }  // namespace terrane::kernels

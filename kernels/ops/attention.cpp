@@ -4,31 +4,13 @@
 #include <cassert>
 
 #include "kernels/contract/scalars.hpp"
+#include "kernels/ops/attention_parts.hpp"
 #include "kernels/ops/ops.hpp"
 #include "kernels/ops/pages.hpp"
 
 namespace terrane::kernels {
 
 namespace {
-
-// Query heads that one pass over a page serves: enough to read K and V few times, few enough for
-// the registers of a lane.
-std::uint32_t heads_per_pass(std::uint32_t group) {
-  for (std::uint32_t n = 8; n > 1; n--)
-    if (group % n == 0) return n;
-  return 1;
-}
-
-val first_key_seen(builder& b, const attention_shape& shape, val position) {
-  if (shape.window == 0) return b.i32(0);
-  return smax(b.i32(0), position - b.u32(shape.window - 1));
-}
-
-val partial_row(builder& b, const attention_shape& shape, val partials, val chunk, val row,
-                val row_capacity, val head) {
-  val rows = b.offset(partials, chunk * row_capacity + row, partial_row_bytes(shape));
-  return b.offset(rows, head, 4 * (shape.head_size + 2));
-}
 
 // One warp for a chunk, a row and a K/V head; the query heads that share it, a few at a time.
 // Scores: a lane has two keys. Neighbours make a row of K one load; of halves, 32 keys follow each
@@ -235,8 +217,19 @@ class combine_builder {
   void live_row() {
     val position = b_.load(memory_type::i32, b_.offset(b_.argument_ptr(1), row_, 4));
     val first = lshr(first_key_seen(b_, shape_, position), 6), last = lshr(position, 6);
-    vals state = b_.loop(first + b_.i32(1), last + b_.i32(1), 1, load_partial(first),
-                         [&](val chunk, const vals& s) { return folded(s, load_partial(chunk)); });
+    vals state = load_partial(first);
+    constexpr int step = 4;  // chunks a turn, their loads in flight together
+    const val begin = first + b_.i32(1), end = last + b_.i32(1);
+    const val whole = begin + (lshr(end - begin, 2) << 2);
+    state = b_.loop(begin, whole, step, state, [&](val chunk, const vals& s) {
+      std::vector<vals> partials;
+      for (int k = 0; k < step; k++) partials.push_back(load_partial(chunk + b_.i32(k)));
+      vals next = s;
+      for (const vals& p : partials) next = folded(next, p);
+      return next;
+    });
+    state = b_.loop(whole, end, 1, state,
+                    [&](val chunk, const vals& s) { return folded(s, load_partial(chunk)); });
     val inverse = contract::rcp(state[1]);
     val out = b_.offset(b_.offset(b_.argument_ptr(3), row_, 4 * shape_.head_size * shape_.heads),
                         b_.group_x(), 4 * shape_.head_size);
@@ -263,6 +256,23 @@ class combine_builder {
 
 }  // namespace
 
+std::uint32_t heads_per_pass(std::uint32_t group) {
+  for (std::uint32_t n = 8; n > 1; n--)
+    if (group % n == 0) return n;
+  return 1;
+}
+
+val first_key_seen(builder& b, const attention_shape& shape, val position) {
+  if (shape.window == 0) return b.i32(0);
+  return smax(b.i32(0), position - b.u32(shape.window - 1));
+}
+
+val partial_row(builder& b, const attention_shape& shape, val partials, val chunk, val row,
+                val row_capacity, val head) {
+  val rows = b.offset(partials, chunk * row_capacity + row, partial_row_bytes(shape));
+  return b.offset(rows, head, 4 * (shape.head_size + 2));
+}
+
 std::uint32_t page_bytes(const attention_shape& shape) {
   return 2 * 2 * shape.kv_heads * shape.head_size * page_positions;
 }
@@ -282,6 +292,7 @@ std::uint32_t partial_row_bytes(const attention_shape& shape) {
 }
 
 program attention_partial(const attention_shape& shape, const attention_tuning& tuning) {
+  if (tuning.warps != 1) return wide_attention_partial(shape);
   return partial_builder(shape, tuning).build();
 }
 

@@ -65,6 +65,7 @@ struct activation_spec {
   float eps = 0;
   activation_set outputs;
   int warps = 8;
+  std::uint32_t parts = 1;  // workgroups that share a row
 };
 //   0 x  1 w f32[K] (rms_norm only)  2 rows of q8_by_32  3 f16-rounded rows, f32, stride K
 //   4 f32 rows, stride K  5 rows of q8_by_256
@@ -147,8 +148,13 @@ enum class lane_keys { neighbours, halves };  // lane l has the keys 2l and 2l +
 struct attention_tuning {
   lane_keys keys = lane_keys::neighbours;
   int dimensions = 16, values = 4;  // rows of K, and of V, that are loaded before one is used
+  // 1: a warp serves all heads that share a K/V head. Else attention_warps(), what a device wants
+  // that few rows leave idle; the rest is settled then.
+  int warps = 1;
 };
 program attention_partial(const attention_shape& shape, const attention_tuning& tuning = {});
+// 1 where a shape has no such form.
+int attention_warps(const attention_shape& shape);
 grid attention_partial_grid(const attention_shape& shape, std::uint32_t rows, std::uint32_t chunks);
 
 // Folds the partials of all chunks a row sees: out f32 [row][head * head_size], store rule applied.

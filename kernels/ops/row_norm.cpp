@@ -36,15 +36,22 @@ val row_norm::own_vector(int t) { return b_.warp() + b_.i32(t * warps_); }
 // This warp's chains over all whole runs of 256 elements.
 vals row_norm::full_chains(val x) {
   vals zero(static_cast<std::size_t>(own_vectors()), b_.spread_to_lanes(b_.f32(0.0f)));
-  std::uint32_t whole = k_ / 256 * 256;
-  return b_.loop(b_.i32(0), b_.u32(whole), 256, zero, [&](val first, const vals& chains) {
-    vals next;
-    for (int t = 0; t < own_vectors(); t++) {
-      val e = load(x, first + (own_vector(t) << 5));
-      next.push_back(chains[static_cast<std::size_t>(t)] + e * e);
-    }
-    return next;
-  });
+  const std::uint32_t runs = k_ / 256;
+  // Runs a turn, their loads under way together.
+  std::uint32_t turn = static_cast<std::uint32_t>(chain_vectors / own_vectors());
+  while (turn > 1 && runs % turn != 0) turn /= 2;
+  return b_.loop(b_.i32(0), b_.u32(runs * 256), static_cast<int>(turn * 256), zero,
+                 [&](val first, const vals& chains) {
+                   vals next = chains, e;
+                   for (std::uint32_t r = 0; r < turn; r++)
+                     for (int t = 0; t < own_vectors(); t++)
+                       e.push_back(load(x, first + b_.u32(r * 256) + (own_vector(t) << 5)));
+                   for (std::size_t k = 0; k < e.size(); k++) {
+                     val& chain = next[k % next.size()];
+                     chain = chain + e[k] * e[k];
+                   }
+                   return next;
+                 });
 }
 
 // The last elements reach only the first chains.

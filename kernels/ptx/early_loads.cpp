@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/IntrinsicInst.h>
 #include <llvm/IR/IntrinsicsNVPTX.h>
 
@@ -56,6 +57,19 @@ bool holds_back(const Instruction& in, bool lone_barriers) {
   return !call->onlyAccessesInaccessibleMemory();
 }
 
+// Where loads of a block may go to at the earliest: after the wait for the kernels before, or at
+// its start.
+llvm::BasicBlock::iterator earliest(llvm::BasicBlock& block) {
+  for (Instruction& in : block) {
+    auto* call = llvm::dyn_cast<llvm::CallInst>(&in);
+    auto* text =
+        call == nullptr ? nullptr : llvm::dyn_cast<llvm::InlineAsm>(call->getCalledOperand());
+    if (text != nullptr && llvm::StringRef(text->getAsmString()).starts_with(wait_text))
+      return std::next(in.getIterator());
+  }
+  return block.getFirstInsertionPt();
+}
+
 // A load of the kernel's own arguments, which nobody writes.
 bool loads_argument(const Instruction& in) {
   auto* load = llvm::dyn_cast<llvm::LoadInst>(&in);
@@ -88,12 +102,13 @@ bool move_before(Instruction& in, Instruction& place) {
 
 void load_early(llvm::BasicBlock& block, bool lone_barriers) {
   std::vector<Instruction*> loads;
-  for (Instruction& in : block) {
+  const llvm::BasicBlock::iterator start = earliest(block);
+  for (Instruction& in : llvm::make_range(start, block.end())) {
     if (holds_back(in, lone_barriers)) break;
     if (is_weight_load(in)) loads.push_back(&in);
   }
   if (loads.size() < fewest_loads) return;
-  llvm::IRBuilder<> b(&block, block.getFirstInsertionPt());
+  llvm::IRBuilder<> b(&block, start);
   // What ptxas does not move loads across.
   Instruction* meeting = b.CreateIntrinsic(intrinsic::nvvm_bar_warp_sync, {}, {b.getInt32(~0u)});
   unsigned registers = 0;

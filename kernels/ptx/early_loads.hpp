@@ -10,6 +10,9 @@ namespace terrane::kernels::ptx {
 // Blocks that a warp enters as one have names that start so: there all its threads may meet.
 inline constexpr const char* warp_block = "warp";
 
+// What a kernel that starts early waits with, in PTX.
+inline constexpr const char* wait_text = "griddepcontrol.wait;";
+
 // `lone_barriers`: the program holds no barrier of its own, so that those of a warp order shared
 // memory only.
 void load_early(llvm::Function& f, bool lone_barriers);

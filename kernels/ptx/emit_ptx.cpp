@@ -27,8 +27,10 @@ result<std::string> emit_ptx(const program& p, const ptx_options& options) {
   if (std::ranges::find(known_sms, options.sm) == known_sms.end())
     return fail(error_code::unsupported,
                 "no code is generated for compute capability sm_" + std::to_string(options.sm));
-  auto machine =
-      make_target_machine({"nvptx64-nvidia-cuda", "sm_" + std::to_string(options.sm), {}, {}});
+  // Asking for memory in bulk is younger than what LLVM writes for such devices by itself.
+  const char* features = options.sm >= 90 ? "+ptx80" : "";
+  auto machine = make_target_machine(
+      {"nvptx64-nvidia-cuda", "sm_" + std::to_string(options.sm), {}, features});
   if (!machine) return tl::unexpected(machine.error());
   llvm::LLVMContext context;
   llvm::Module module(p.name, context);

@@ -38,8 +38,10 @@ lowering::lowering(const program& p, llvm::Module& module, const ptx_options& op
 
 llvm::Function* lowering::run(const std::string& entry) {
   declare_function(entry);
+  let_next_start();
   find_thread();
   lower_region(p_.body);
+  wait_for_phases_before();
   b_.CreateRetVoid();
   return function_;
 }
@@ -184,11 +186,19 @@ void lowering::lower_branch(const instruction& in) {
   BasicBlock *sides[2] = {block(), block()}, *after = block();
   b_.CreateCondBr(get(in.operands[0]), sides[0], sides[1]);
   std::vector<columns> yields[2];
+  bool waited[2] = {waited_, waited_};
   for (unsigned s = 0; s < 2; s++) {
     b_.SetInsertPoint(sides[s]);
+    std::swap(waited_, waited[s]);
     lower_region(in.regions[s]);
+    std::swap(waited_, waited[s]);
     for (value_id v : in.regions[s].yields) yields[s].push_back(held(v));
     sides[s] = b_.GetInsertBlock();
+  }
+  for (unsigned s = 0; s < 2; s++) {
+    b_.SetInsertPoint(sides[s]);
+    waited_ = waited[s];
+    if (waited[1 - s]) wait_for_phases_before();  // then both sides have
     b_.CreateBr(after);
   }
   b_.SetInsertPoint(after);
@@ -217,7 +227,10 @@ void lowering::if_then(Value* condition, llvm::function_ref<void()> body) {
 void lowering::lower(const instruction& in) {
   if (in.results == 1) makers_[in.result] = &in;
   using enum opcode;
+  if (in.op != branch && uses_memory(in)) wait_for_phases_before();
   switch (in.op) {
+    case prefetch:
+      return lower_prefetch(in);
     case loop:
       return lower_loop(in);
     case branch:

@@ -8,8 +8,8 @@
 //
 // One use each; one thread. Internal to kernels/ptx.
 //
-// Split over lowering.cpp (control and scalars), lowering_memory.cpp (memory, lanes, tiles) and
-// lowering_fragments.cpp (the second layout).
+// Split over lowering.cpp (control and scalars), lowering_memory.cpp (memory, lanes, tiles),
+// lowering_fragments.cpp (the second layout) and lowering_dependent.cpp (starting early).
 #pragma once
 
 #include <map>
@@ -26,6 +26,8 @@
 
 namespace terrane::kernels::ptx {
 
+// Whether an instruction, or one inside it, reads or writes global memory.
+bool uses_memory(const instruction& in);
 // Whether the tiles of a program are held as fragments.
 bool takes_fragments(const program& p, const ptx_options& options);
 // The 32-bit word of shared memory where fragments' scratch starts, and how many a warp has.
@@ -69,6 +71,12 @@ class lowering {
   llvm::Value* half_to_float(llvm::Value* h, bool every_nan);
   llvm::Value* bits_of(llvm::Value* f);
   llvm::Value* dot4(llvm::Value* a, llvm::Value* b, llvm::Value* c);
+
+  // lowering_dependent.cpp
+  bool starts_early() const { return options_.sm >= 90; }
+  void let_next_start();
+  void wait_for_phases_before();
+  void lower_prefetch(const instruction& in);
 
   // lowering_memory.cpp
   void lower_global(const instruction& in);
@@ -116,6 +124,7 @@ class lowering {
   lane_builder b_;
   std::vector<columns> values_;
   llvm::Function* function_ = nullptr;
+  bool waited_ = false;  // for the phases before, on every way here
   llvm::GlobalVariable* shared_ = nullptr;
   llvm::Value *lane_ = nullptr, *warp_ = nullptr;
   // Whose element load_lanes and its kin mean: the lane's own; inside a tile_map the element's row.

@@ -51,6 +51,7 @@ class lowering {
   void lower_region(const region& r);
   void lower(const instruction& in);
   void lower_builtin(const instruction& in);
+  bool has_no_turn(const instruction& in) const;
   void lower_loop(const instruction& in);
   id next_turn(const instruction& in, id i);
   void lower_branch(const instruction& in);

@@ -160,16 +160,21 @@ result<boost::json::object> run_exact(const exact_options& options) {
     const std::int64_t differs = first_difference(*plain->reply, *with->reply);
     equal = equal && differs < 0;
     made += with->moves.size();
-    std::vector<double> pauses;
-    for (const engine::move_status& m : with->moves) pauses.push_back(m.pause_ms);
+    std::vector<double> pauses, prepare;
+    for (const engine::move_status& m : with->moves) {
+      pauses.push_back(m.pause_ms);
+      prepare.push_back(m.prepare_ms);
+    }
     for (const auto& [name, bytes] : with->peak_bytes) peak[name] = std::max(peak[name], bytes);
-    replies.push_back({{"prompt_tokens", prompt.size()},
-                       {"tokens", with->reply->hashes.size()},
-                       {"moves", with->moves.size()},
-                       {"equal", differs < 0},
-                       {"first_difference", differs},
-                       {"logits_hash", std::to_string(with->reply->wait().logits_hash)},
-                       {"commit_ms_max", quantile(pauses, 1)}});
+    replies.push_back(
+        {{"prompt_tokens", prompt.size()},
+         {"tokens", with->reply->hashes.size()},
+         {"moves", with->moves.size()},
+         {"equal", differs < 0},
+         {"first_difference", differs},
+         {"logits_hash", std::to_string(with->reply->wait().logits_hash)},
+         {"commit_ms_max", quantile(pauses, 1)},
+         {"prepare_ms", {{"p50", quantile(prepare, 0.5)}, {"max", quantile(prepare, 1)}}}});
   }
   boost::json::array devices;
   bool all_used = true;

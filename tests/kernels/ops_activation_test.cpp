@@ -66,9 +66,10 @@ void expect_quantised(const std::vector<float>& x, const q8_row_layout& layout,
   }
 }
 
-void check_activation(test_target target, activation_source source, std::size_t k, int warps) {
+void check_activation(test_target target, activation_source source, std::size_t k, int warps,
+                      std::uint32_t parts = 1) {
   SCOPED_TRACE("source " + std::to_string(static_cast<int>(source)) + " k " + std::to_string(k) +
-               " warps " + std::to_string(warps));
+               " warps " + std::to_string(warps) + " parts " + std::to_string(parts));
   std::mt19937 random(static_cast<std::uint32_t>(k));
   std::size_t rows = 5, up = k + 32, stride = 2 * k + 64;
   activation_spec spec{
@@ -78,7 +79,8 @@ void check_activation(test_target target, activation_source source, std::size_t 
       .up_offset = static_cast<std::uint32_t>(up),
       .eps = 1e-5f,
       .outputs = {.q8_by_32 = true, .q8_by_256 = k % 256 == 0, .f16 = true, .f32 = true},
-      .warps = warps};
+      .warps = warps,
+      .parts = parts};
   q8_row_layout fine(spec.k, 32), coarse(spec.k, 256);
   aligned_buffer<float> x(rows * stride), w(k), halves(rows * k), floats(rows * k);
   aligned_buffer<std::byte> by_32(rows * fine.row_bytes, std::byte{0x55});
@@ -119,6 +121,16 @@ TEST(activation, equals_plain_code_for_every_source_and_number_of_warps) {
           if (target == test_target::interpreter || tried)
             check_activation(target, source, k, warps);
         }
+}
+
+// Also where the last workgroup has less to do than the others, or nothing.
+TEST(activation, a_row_may_be_shared_by_workgroups) {
+  for (test_target target : test_targets())
+    for (auto source : {activation_source::rms_norm, activation_source::swiglu})
+      for (std::size_t k : {576, 1536})
+        for (std::uint32_t parts : {2u, 5u, 20u})
+          if (target == test_target::interpreter || parts == 5)
+            check_activation(target, source, k, 4, parts);
 }
 
 TEST(activation, writes_only_what_is_asked_for) {

@@ -167,7 +167,7 @@ std::vector<floats> run_step(test_target target, const std::vector<session>& ses
     run_program(target, rope_kv(spec), write, rope_kv_grid(spec, launched));
   }
   // However lanes and keys are laid out, the partials are the same.
-  aligned_buffer<float> by_halves(partials.size(), NAN);
+  aligned_buffer<float> by_halves(partials.size(), NAN), by_warps(partials.size(), NAN);
   const attention_tuning halves{.keys = lane_keys::halves, .dimensions = 4, .values = 2};
   for (std::uint64_t* table : tables) {
     std::vector<argument_slot> part = {q.data(), position.data(), slot.data(),     count.data(),
@@ -177,8 +177,12 @@ std::vector<floats> run_step(test_target target, const std::vector<session>& ses
     part[6] = by_halves.data();
     run_program(target, attention_partial(shape, halves), part,
                 attention_partial_grid(shape, launched, chunks));
+    part[6] = by_warps.data();
+    run_program(target, attention_partial(shape, {.warps = attention_warps(shape)}), part,
+                attention_partial_grid(shape, launched, chunks));
   }
   EXPECT_EQ(std::memcmp(partials.data(), by_halves.data(), 4 * partials.size()), 0);
+  EXPECT_EQ(std::memcmp(partials.data(), by_warps.data(), 4 * partials.size()), 0);
   std::vector<argument_slot> fold = {partials.data(), position.data(), count.data(), out.data(),
                                      capacity};
   run_program(target, attention_combine(shape), fold, attention_combine_grid(shape, launched));

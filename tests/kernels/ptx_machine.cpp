@@ -344,6 +344,7 @@ bool ptx_machine::decode_memory(step& s, const std::vector<std::string>& name,
   bool is_load = name[0] == "ld";
   if (!is_load && name[0] != "st") return false;
   const std::string& type = name.back();
+  const bool global = name[1] == "global";
   const std::vector<operand>& values = operands[is_load ? 0 : 1];
   const operand address = operands[is_load ? 1 : 0][0];
   unsigned bytes = bits_of(type) / 8;
@@ -351,7 +352,9 @@ bool ptx_machine::decode_memory(step& s, const std::vector<std::string>& name,
     if (at % (bytes * values.size()) != 0 && fault_.empty()) fault_ = "misaligned: " + text;
     return fault_.empty();
   };
-  s.run = [=](warp& w, mask active) {
+  s.run = [=, this, text = s.text](warp& w, mask active) {
+    if (global && starts_early_ && !w.may_access && fault_.empty())
+      fault_ = "before the wait for other grids: " + text;
     for (unsigned l = 0; l < lanes; l++) {
       if ((active >> l & 1) == 0) continue;
       std::uint64_t at = get(w, address, l);
@@ -376,8 +379,13 @@ bool ptx_machine::decode_together(step& s, const std::vector<std::string>& name,
                                   const std::vector<std::vector<operand>>& operands) {
   s.together = true;
   auto to = operands.empty() ? 0 : static_cast<std::size_t>(operands[0][0].reg);
-  if (name[0] == "bar") {
+  if (name[0] == "bar" || (name[0] == "griddepcontrol" && name[1] == "launch_dependents")) {
     s.run = [](warp&, mask) {};
+    return true;
+  }
+  if (name[0] == "griddepcontrol" && name[1] == "wait") {
+    starts_early_ = true;
+    s.run = [](warp& w, mask) { w.may_access = true; };
     return true;
   }
   if (name[0] == "shfl") {
@@ -426,6 +434,10 @@ bool ptx_machine::decode_together(step& s, const std::vector<std::string>& name,
     return true;
   }
   s.together = false;
+  if (name.size() > 3 && name[3] == "prefetch") {  // cp.async.bulk.prefetch
+    s.run = [](warp&, mask) {};
+    return true;
+  }
   return false;
 }
 
@@ -454,8 +466,11 @@ void ptx_machine::run_group(std::uint32_t x, std::uint32_t y) {
     for (warp& w : warps) w.waits = false;
     for (warp& w : warps)
       while (fault_.empty() && !w.waits && !ended(w)) advance(w);
-    for (const warp& w : warps)
+    for (const warp& w : warps) {
       if (ended(w) != ended(warps[0]) && fault_.empty()) fault_ = "a warp ends before a barrier";
+      if (ended(w) && starts_early_ && !w.may_access && fault_.empty())
+        fault_ = "a warp ends without the wait for other grids";
+    }
   }
 }
 

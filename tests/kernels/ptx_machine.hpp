@@ -3,7 +3,9 @@
 //
 // Threads of a warp that are at the same place run together, those furthest behind first, as the
 // hardware's convergence does for structured code; instructions that a warp executes as one are
-// faults elsewhere. Global addresses are this process's. One machine a text; one thread.
+// faults elsewhere. In text that starts before the grids ahead of it have ended, so is an access to
+// global memory before the wait for them, and an end without it. Global addresses are this
+// process's. One machine a text; one thread.
 #pragma once
 
 #include <array>
@@ -36,6 +38,7 @@ class ptx_machine {
     std::vector<value> registers;
     std::array<std::uint32_t, lanes> at{};  // the next instruction of each thread
     bool waits = false;                     // at the group's barrier
+    bool may_access = false;                // the grids before have ended
   };
   struct operand {
     int reg = -1;
@@ -80,6 +83,7 @@ class ptx_machine {
   std::map<std::string, std::uint32_t, std::less<>> labels_;
   std::vector<std::pair<std::uint32_t, std::string>> jumps_;  // to be resolved
   std::vector<step> steps_;
+  bool starts_early_ = false;
   std::string fault_;
 };
 

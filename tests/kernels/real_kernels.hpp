@@ -35,6 +35,8 @@ inline std::vector<program> model_kernels() {
                                  activation_kind::f16, activation_kind::f32})
       spec.outputs.add(kind);
     list.push_back(activation(spec));
+    spec.parts = 2;
+    list.push_back(activation(spec));
   }
   const attention_shape shape{
       .heads = 4, .kv_heads = 2, .head_size = 64, .scale = 0.125f, .window = 0};
@@ -49,6 +51,7 @@ inline std::vector<program> model_kernels() {
   list.push_back(rope_kv(rope));
   list.push_back(add_normalised({.k = 640, .eps = 1e-6f, .warps = 8}));
   list.push_back(attention_partial(shape));
+  list.push_back(attention_partial(shape, {.warps = attention_warps(shape)}));
   list.push_back(attention_combine(shape));
   list.push_back(gather_rows(512));
   return list;

@@ -98,7 +98,7 @@ class arena_pool::piece : public device_memory {
  public:
   piece(arena_pool& pool, std::uint64_t address, std::uint64_t bytes)
       : device_memory(address, bytes, nullptr), pool_(pool) {}
-  ~piece() override { pool_.give_back(address(), bytes()); }
+  ~piece() override { pool_.give_back(address(), bytes(), content()); }
 
  private:
   arena_pool& pool_;
@@ -113,7 +113,7 @@ result<std::unique_ptr<device_memory>> arena_pool::allocate(std::uint64_t bytes)
   if (bytes > largest_piece) return own_arena(bytes);
   for (auto& [address, a] : arenas_)
     if (std::unique_ptr<device_memory> found = cut(a, bytes)) return found;
-  result<std::unique_ptr<arena>> made = arena::create(card_, shared_arena_bytes);
+  result<std::unique_ptr<arena>> made = new_arena(shared_arena_bytes);
   if (!made) {
     // Where a whole arena finds no room, the piece alone may.
     if (made.error().code == error_code::no_room) return own_arena(bytes);
@@ -124,12 +124,39 @@ result<std::unique_ptr<device_memory>> arena_pool::allocate(std::uint64_t bytes)
   return cut(arenas_.emplace(address, std::move(made_arena)).first->second, bytes);
 }
 
-result<std::unique_ptr<device_memory>> arena_pool::own_arena(std::uint64_t bytes) {
+std::uint64_t arena_pool::arena_bytes(std::uint64_t bytes) const {
+  const physical_device& p = card_.physical();
+  return p.mapped_by_hand ? round_up(bytes, p.granule) : bytes;
+}
+
+// One that is kept, if there is one of this size, else from the driver.
+result<std::unique_ptr<arena>> arena_pool::new_arena(std::uint64_t bytes) {
+  if (std::unique_ptr<arena> kept = kept_.take(arena_bytes(bytes), 0)) return kept;
   result<std::unique_ptr<arena>> made = arena::create(card_, bytes);
+  if (made || made.error().code != error_code::no_room || !kept_.trim()) return made;
+  return arena::create(card_, bytes);
+}
+
+std::unique_ptr<device_memory> arena_pool::give_out(std::unique_ptr<arena> whole) {
+  const std::uint64_t address = whole->address(), bytes = whole->bytes();
+  arenas_.emplace(address, shared_arena{std::move(whole), gaps::none(bytes)});
+  return std::make_unique<piece>(*this, address, bytes);
+}
+
+result<std::unique_ptr<device_memory>> arena_pool::own_arena(std::uint64_t bytes) {
+  result<std::unique_ptr<arena>> made = new_arena(bytes);
   if (!made) return tl::unexpected<error>(made.error());
-  const std::uint64_t address = (*made)->address(), whole = (*made)->bytes();
-  arenas_.emplace(address, shared_arena{std::move(*made), gaps::none(whole)});
-  return std::make_unique<piece>(*this, address, whole);
+  return give_out(std::move(*made));
+}
+
+std::unique_ptr<device_memory> arena_pool::take_kept(std::uint64_t bytes, std::uint64_t content) {
+  if (!card_.enter()) return nullptr;
+  std::lock_guard lock(access_);
+  std::unique_ptr<arena> memory = kept_.take(arena_bytes(bytes), content);
+  if (memory == nullptr) return nullptr;
+  std::unique_ptr<device_memory> out = give_out(std::move(memory));
+  out->set_content(content);
+  return out;
 }
 
 // Null if no gap is large enough.
@@ -139,11 +166,15 @@ std::unique_ptr<device_memory> arena_pool::cut(shared_arena& a, std::uint64_t by
   return std::make_unique<piece>(*this, a.memory->address() + *offset, bytes);
 }
 
-void arena_pool::give_back(std::uint64_t address, std::uint64_t bytes) {
+void arena_pool::give_back(std::uint64_t address, std::uint64_t bytes, std::uint64_t content) {
   std::lock_guard lock(access_);
   auto at = std::prev(arenas_.upper_bound(address));
-  at->second.free.give_back(address - at->first, bytes);
-  if (at->second.free.all_free()) arenas_.erase(at);
+  shared_arena& a = at->second;
+  const bool whole = bytes == a.memory->bytes();
+  a.free.give_back(address - at->first, bytes);
+  if (!a.free.all_free()) return;
+  kept_.keep(std::move(a.memory), whole ? content : 0);
+  arenas_.erase(at);
 }
 
 result<void> arena_pool::let_in(std::uint64_t address, const physical_device& other) {

@@ -3,8 +3,10 @@
 // An arena is one allocation, mapped at an address of its own where the card can do that (then
 // other cards may be let in, and it may be exported as a file descriptor), else a plain one. Large
 // requests get an arena of their own; small ones are cut from shared arenas, because memory is
-// mapped in units of 2 MiB. An arena whose last piece is given back goes back to the driver. Owns
-// all arenas; any thread.
+// mapped in units of 2 MiB. Owns all arenas; any thread.
+//
+// An arena whose last piece is given back is kept for a while: see engine/device/kept_arenas.hpp.
+// An allocation that finds no room has kept ones given back.
 #pragma once
 
 #include <map>
@@ -14,6 +16,7 @@
 
 #include "engine/device/cuda/context.hpp"
 #include "engine/device/gaps.hpp"
+#include "engine/device/kept_arenas.hpp"
 
 namespace terrane::engine::cuda {
 
@@ -53,10 +56,15 @@ class arena_pool {
   // Aligned to 256 bytes at least; bytes() is the request rounded up to that.
   result<std::unique_ptr<device_memory>> allocate(std::uint64_t bytes);
 
+  // What was given back with this content and holds it still, or null.
+  std::unique_ptr<device_memory> take_kept(std::uint64_t bytes, std::uint64_t content);
+  // Gives kept arenas back to the driver.
+  void trim() { kept_.trim(); }
+
   // Lets another card into the arena of an address that allocate() gave.
   result<void> let_in(std::uint64_t address, const physical_device& other);
 
-  std::size_t arenas() const;
+  std::size_t arenas() const;  // in use
 
  private:
   class piece;
@@ -65,14 +73,17 @@ class arena_pool {
     gaps free;
   };
   using arenas_by_address = std::map<std::uint64_t, shared_arena>;
-
+  std::uint64_t arena_bytes(std::uint64_t bytes) const;
+  result<std::unique_ptr<arena>> new_arena(std::uint64_t bytes);
+  std::unique_ptr<device_memory> give_out(std::unique_ptr<arena> whole);
   result<std::unique_ptr<device_memory>> own_arena(std::uint64_t bytes);
   std::unique_ptr<device_memory> cut(shared_arena& a, std::uint64_t bytes);
-  void give_back(std::uint64_t address, std::uint64_t bytes);
+  void give_back(std::uint64_t address, std::uint64_t bytes, std::uint64_t content);
 
   const context& card_;
   mutable std::mutex access_;
   arenas_by_address arenas_;
+  kept_arenas<arena> kept_;
 };
 
 }  // namespace terrane::engine::cuda

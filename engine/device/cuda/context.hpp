@@ -25,6 +25,12 @@ class context {
   const physical_device& physical() const { return physical_; }
   CUcontext handle() const { return handle_; }
   CUstream steps() const { return steps_; }
+  // Whether a launch may begin before the one ahead of it has ended, also in a graph. Code for such
+  // cards waits where it must.
+  bool starts_early() const {
+    constexpr int capability = 90, with_graphs = 12030;
+    return physical_.capability >= capability && driver_.version >= with_graphs;
+  }
 
   // Makes the card the calling thread's own, if it is not lost.
   result<void> enter() const;

@@ -56,16 +56,28 @@ result<void> copier::prepare(lane& l) {
   return {};
 }
 
-result<void> copier::copy(lane& l, half& h, std::uint64_t address, std::size_t bytes,
-                          bool to_card) {
+// Bytes that have room in a half.
+result<void> copier::add(lane& l, half& h, const host_range& range, bool to_card) {
   const driver_functions& cu = card_.functions();
-  result<void> ok = to_card ? card_.check(cu.cuMemcpyHtoDAsync(address, h.staging, bytes, l.stream),
-                                          "cuMemcpyHtoDAsync")
-                            : card_.check(cu.cuMemcpyDtoHAsync(h.staging, address, bytes, l.stream),
-                                          "cuMemcpyDtoHAsync");
-  if (ok) ok = card_.check(cu.cuEventRecord(h.copied, l.stream), "cuEventRecord");
-  h.busy = ok.has_value();
+  std::byte* staged = h.staging + h.used;
+  result<void> ok;
+  if (to_card) {
+    std::memcpy(staged, range.host, range.bytes);
+    ok = card_.check(cu.cuMemcpyHtoDAsync(range.address, staged, range.bytes, l.stream),
+                     "cuMemcpyHtoDAsync");
+  } else {
+    ok = card_.check(cu.cuMemcpyDtoHAsync(staged, range.address, range.bytes, l.stream),
+                     "cuMemcpyDtoHAsync");
+    if (ok) h.into.emplace_back(range.host, range.bytes);
+  }
+  h.used += range.bytes;
+  h.busy = true;
   return ok;
+}
+
+result<void> copier::send(lane& l, half& h) {
+  if (!h.busy) return {};
+  return card_.check(card_.functions().cuEventRecord(h.copied, l.stream), "cuEventRecord");
 }
 
 // Until a half may be used again; brings what was read into it.
@@ -73,51 +85,54 @@ result<void> copier::finish(half& h) {
   if (!h.busy) return {};
   h.busy = false;
   result<void> ok = card_.wait(h.copied);
-  if (ok && !h.into.empty()) std::memcpy(h.into.data(), h.staging, h.into.size());
-  h.into = {};
+  std::size_t at = 0;
+  for (std::span<std::byte> into : h.into) {
+    if (ok) std::memcpy(into.data(), h.staging + at, into.size());
+    at += into.size();
+  }
+  h.into.clear();
+  h.used = 0;
   return ok;
 }
 
-result<void> copier::finish_both(lane& l, result<void> so_far) {
-  for (half& h : l.halves) {
-    result<void> ok = finish(h);
-    if (so_far && !ok) so_far = ok;
+result<void> copier::copy(std::span<const host_range> ranges, bool to_card) {
+  lane* l = nullptr;
+  std::unique_lock held = take(l);
+  result<void> ok = prepare(*l);
+  if (!ok) return ok;
+  std::size_t turn = 0;
+  for (host_range left : ranges) {
+    while (ok && left.bytes > 0) {
+      half* h = &l->halves[turn % 2];
+      if (h->used == half_bytes) {
+        ok = send(*l, *h);
+        h = &l->halves[++turn % 2];
+        if (ok) ok = finish(*h);
+        if (!ok) break;
+      }
+      const host_range now{left.address, left.host, std::min(half_bytes - h->used, left.bytes)};
+      ok = add(*l, *h, now, to_card);
+      left = {left.address + now.bytes, left.host + now.bytes, left.bytes - now.bytes};
+    }
   }
-  return so_far;
+  // Also after a failure: nothing may be brought into the caller's memory later.
+  result<void> sent = send(*l, l->halves[turn % 2]);
+  if (ok && !sent) ok = sent;
+  for (std::size_t k : {turn + 1, turn}) {  // the older first
+    result<void> ended = finish(l->halves[k % 2]);
+    if (ok && !ended) ok = ended;
+  }
+  return ok;
 }
 
 result<void> copier::write(std::uint64_t address, std::span<const std::byte> from) {
-  lane* l = nullptr;
-  std::unique_lock held = take(l);
-  result<void> ok = prepare(*l);
-  if (!ok) return ok;
-  for (std::size_t done = 0, turn = 0; ok && done < from.size(); turn++) {
-    half& h = l->halves[turn % 2];
-    const std::size_t now = std::min(half_bytes, from.size() - done);
-    ok = finish(h);
-    if (!ok) break;
-    std::memcpy(h.staging, from.data() + done, now);
-    ok = copy(*l, h, address + done, now, true);
-    done += now;
-  }
-  return finish_both(*l, ok);
+  const host_range all{address, const_cast<std::byte*>(from.data()), from.size()};
+  return copy({&all, 1}, true);
 }
 
 result<void> copier::read(std::uint64_t address, std::span<std::byte> to) {
-  lane* l = nullptr;
-  std::unique_lock held = take(l);
-  result<void> ok = prepare(*l);
-  if (!ok) return ok;
-  for (std::size_t done = 0, turn = 0; ok && done < to.size(); turn++) {
-    half& h = l->halves[turn % 2];
-    const std::size_t now = std::min(half_bytes, to.size() - done);
-    ok = finish(h);
-    if (!ok) break;
-    ok = copy(*l, h, address + done, now, false);
-    if (ok) h.into = to.subspan(done, now);
-    done += now;
-  }
-  return finish_both(*l, ok);
+  const host_range all{address, to.data(), to.size()};
+  return copy({&all, 1}, false);
 }
 
 }  // namespace terrane::engine::cuda

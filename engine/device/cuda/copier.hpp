@@ -2,16 +2,18 @@
 // they run beside the step loop's lists.
 //
 // A lane is a stream with two staging halves: while one is being copied by the card, the other is
-// filled or emptied. Several lanes, so that the step loop's few bytes do not wait behind a move's
-// many. Both calls return when the copy is complete; any thread, as many at once as there are
-// lanes.
+// filled or emptied. A half takes as many ranges as have room in it. Several lanes, so that the
+// step loop's few bytes do not wait behind a move's many. Calls return when the copies are
+// complete; any thread, as many at once as there are lanes.
 #pragma once
 
 #include <array>
 #include <mutex>
 #include <span>
+#include <vector>
 
 #include "engine/device/cuda/context.hpp"
+#include "engine/device/host_copies.hpp"
 
 namespace terrane::engine::cuda {
 
@@ -24,6 +26,7 @@ class copier {
 
   result<void> write(std::uint64_t address, std::span<const std::byte> from);
   result<void> read(std::uint64_t address, std::span<std::byte> to);
+  result<void> copy(std::span<const host_range> ranges, bool to_card);
 
   // Pinned host memory of a lane, for the account.
   static constexpr std::size_t half_bytes = std::size_t{1} << 20;
@@ -34,7 +37,8 @@ class copier {
     CUevent copied = nullptr;
     bool busy = false;
     std::byte* staging = nullptr;
-    std::span<std::byte> into;  // what it brings when the copy has ended
+    std::size_t used = 0;
+    std::vector<std::span<std::byte>> into;  // what it brings, in order, when the copy has ended
   };
   struct lane {
     std::mutex access;
@@ -45,9 +49,9 @@ class copier {
 
   std::unique_lock<std::mutex> take(lane*& free);
   result<void> prepare(lane& l);
-  result<void> copy(lane& l, half& h, std::uint64_t address, std::size_t bytes, bool to_card);
+  result<void> add(lane& l, half& h, const host_range& range, bool to_card);
+  result<void> send(lane& l, half& h);
   result<void> finish(half& h);
-  result<void> finish_both(lane& l, result<void> so_far);
 
   const context& card_;
   std::array<lane, lane_count> lanes_;

@@ -6,21 +6,13 @@ namespace terrane::engine::cuda {
 
 namespace {
 
-// A graph that may be launched again before its last run has ended; the driver keeps it until then
-// when it is destroyed.
+// Equal lists are one graph.
 class recorded_list : public command_list {
  public:
-  explicit recorded_list(const context& card) : card_(card) {}
-  ~recorded_list() override {
-    if (graph == nullptr) return;
-    (void)card_.functions().cuCtxSetCurrent(card_.handle());
-    (void)card_.functions().cuGraphExecDestroy(graph);
+  explicit recorded_list(std::shared_ptr<recorded_graph> of) : graph(std::move(of)) {
+    launches = static_cast<std::uint32_t>(graph->phases.size());
   }
-  CUgraphExec graph = nullptr;
-  std::shared_ptr<usual_duration> usual = std::make_shared<usual_duration>();
-
- private:
-  const context& card_;
+  const std::shared_ptr<recorded_graph> graph;
 };
 
 }  // namespace
@@ -45,6 +37,8 @@ result<void> gpu::prepare() {
 }
 
 gpu::~gpu() {
+  keeps_memory(false);
+  graphs_.clear();
   const driver_functions& cu = card_->functions();
   (void)cu.cuCtxSetCurrent(card_->handle());
   (void)cu.cuStreamSynchronize(card_->steps());
@@ -71,20 +65,30 @@ result<void> gpu::check_phases(std::span<const dispatch> phases) const {
 result<std::unique_ptr<command_list>> gpu::record(std::span<const dispatch> phases) {
   if (result<void> ready = card_->enter(); !ready) return tl::unexpected<error>(ready.error());
   if (result<void> fits = check_phases(phases); !fits) return tl::unexpected<error>(fits.error());
-  const driver_functions& cu = card_->functions();
   std::lock_guard lock(recording_access_);
-  result<CUgraph> graph = capture(phases);
-  if (!graph) return tl::unexpected<error>(graph.error());
-  auto list = std::make_unique<recorded_list>(*card_);
-  result<void> ok = card_->check(cu.cuGraphInstantiateWithFlags(&list->graph, *graph, 0),
+  std::shared_ptr<recorded_graph> graph = graphs_.find(phases);
+  if (graph == nullptr) {
+    result<std::shared_ptr<recorded_graph>> made = make_graph(phases);
+    if (!made) return tl::unexpected<error>(made.error());
+    graph = std::move(*made);
+    graphs_.add(graph);
+  }
+  return std::make_unique<recorded_list>(std::move(graph));
+}
+
+result<std::shared_ptr<recorded_graph>> gpu::make_graph(std::span<const dispatch> phases) {
+  const driver_functions& cu = card_->functions();
+  result<CUgraph> captured = capture(phases);
+  if (!captured) return tl::unexpected<error>(captured.error());
+  auto graph = std::make_shared<recorded_graph>(*card_, phases);
+  result<void> ok = card_->check(cu.cuGraphInstantiateWithFlags(&graph->handle, *captured, 0),
                                  "cuGraphInstantiateWithFlags");
-  (void)cu.cuGraphDestroy(*graph);
+  (void)cu.cuGraphDestroy(*captured);
   // On the card before the first launch, which would wait for that.
-  if (ok) ok = card_->check(cu.cuGraphUpload(list->graph, recording_), "cuGraphUpload");
+  if (ok) ok = card_->check(cu.cuGraphUpload(graph->handle, recording_), "cuGraphUpload");
   if (ok) ok = card_->check(cu.cuStreamSynchronize(recording_), "cuStreamSynchronize");
   if (!ok) return tl::unexpected<error>(ok.error());
-  list->launches = static_cast<std::uint32_t>(phases.size());
-  return list;
+  return graph;
 }
 
 // Launches are captured in one stream, so each phase comes after the one before.
@@ -115,6 +119,12 @@ result<void> gpu::launch_all(std::span<const dispatch> phases) {
     config.blockDimY = config.blockDimZ = 1;
     config.sharedMemBytes = k.shared_bytes;
     config.hStream = recording_;
+    // Kernels that wait by themselves for those before them may be started before these end.
+    CUlaunchAttribute early{};
+    early.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    early.value.programmaticStreamSerializationAllowed = 1;
+    config.attrs = &early;
+    config.numAttrs = card_->starts_early() ? 1 : 0;
     // The driver copies the arguments: one parameter, all 16 of them by value.
     auto arguments = d.arguments;
     void* parameters[] = {arguments.data()};
@@ -130,12 +140,13 @@ result<void> gpu::submit(command_list& list) {
   const driver_functions& cu = card_->functions();
   auto& recorded = static_cast<recorded_list&>(list);
   result<void> ok = card_->enter();
-  if (ok) ok = card_->check(cu.cuGraphLaunch(recorded.graph, card_->steps()), "cuGraphLaunch");
+  if (ok)
+    ok = card_->check(cu.cuGraphLaunch(recorded.graph->handle, card_->steps()), "cuGraphLaunch");
   if (ok) ok = card_->check(cu.cuEventRecord(ended_, card_->steps()), "cuEventRecord");
   if (!ok) return ok;
   count_launches(list.launches);
   submitted_at_ = std::chrono::steady_clock::now();
-  usual_ = recorded.usual;
+  running_ = recorded.graph;
   return {};
 }
 
@@ -143,19 +154,18 @@ result<void> gpu::submit(command_list& list) {
 // quicker than being woken, takes little of a core.
 result<void> gpu::wait() {
   result<void> ok = card_->enter();
-  if (!ok || usual_ == nullptr) return ok;
+  if (!ok || running_ == nullptr) return ok;
   constexpr std::chrono::microseconds early{150};
-  const auto wake_at = submitted_at_ + usual_->value - early;
+  const std::shared_ptr<recorded_graph> ran = std::move(running_);
+  const auto wake_at = submitted_at_ + ran->usual - early;
   if (wake_at > std::chrono::steady_clock::now()) std::this_thread::sleep_until(wake_at);
   const CUresult first_look = card_->functions().cuEventQuery(ended_);
   if (first_look != CUDA_ERROR_NOT_READY) {
-    usual_->value = usual_->value * 3 / 4;  // it ended before, who knows when
-    usual_ = nullptr;
+    ran->usual = ran->usual * 3 / 4;  // it ended before, who knows when
     return card_->check(first_look, "cuEventQuery");
   }
   ok = card_->wait(ended_);
-  usual_->value = std::chrono::steady_clock::now() - submitted_at_;
-  usual_ = nullptr;
+  ran->usual = std::chrono::steady_clock::now() - submitted_at_;
   return ok;
 }
 

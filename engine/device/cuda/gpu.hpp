@@ -7,18 +7,13 @@
 #include "engine/device/cuda/arena_pool.hpp"
 #include "engine/device/cuda/copier.hpp"
 #include "engine/device/cuda/cuda_device.hpp"
+#include "engine/device/cuda/graph_cache.hpp"
 #include "engine/device/cuda/kernel_store.hpp"
 #include "engine/device/cuda/peer_copier.hpp"
 
 namespace terrane::engine::cuda {
 
-// How long a list takes from submission to its end, as it was lately. For the thread that submits
-// and waits.
-struct usual_duration {
-  std::chrono::nanoseconds value{0};
-};
-
-class gpu : public device {
+class gpu : public device, public copies_many {
  public:
   static result<std::unique_ptr<device>> open(const driver& d, const physical_device& p,
                                               const cuda_options& options);
@@ -32,6 +27,12 @@ class gpu : public device {
                      std::span<const std::byte> from) override;
   result<void> read(const device_memory& from, std::size_t offset,
                     std::span<std::byte> to) override;
+  result<void> write_many(std::span<const host_range> ranges) override {
+    return copier_.copy(ranges, true);
+  }
+  result<void> read_many(std::span<const host_range> ranges) override {
+    return copier_.copy(ranges, false);
+  }
   const std::string& no_direct_path(device& from) override;
   result<void> copy_direct(device& from, std::span<const copy_range> ranges) override;
   std::uint64_t driver_used_bytes() const override;
@@ -39,10 +40,14 @@ class gpu : public device {
     const result<void> whole = card_->fault();
     return whole ? std::nullopt : std::optional(whole.error());
   }
+  void trim() override { pool_.trim(); }
 
  protected:
   result<std::unique_ptr<device_memory>> allocate_memory(std::size_t bytes) override {
     return pool_.allocate(bytes);
+  }
+  std::unique_ptr<device_memory> take_kept(std::size_t bytes, std::uint64_t content) override {
+    return pool_.take_kept(bytes, content);
   }
 
  private:
@@ -52,11 +57,14 @@ class gpu : public device {
         pool_(*card_),
         copier_(*card_),
         peers_(parts()),
-        kernels_(*card_, options.cache_folder) {}
+        kernels_(*card_, options.cache_folder) {
+    keeps_memory(true);
+  }
   card_parts parts() { return {*card_, pool_, copier_}; }
   result<void> prepare();
   result<void> check_phases(std::span<const dispatch> phases) const;
   result<void> check_range(const device_memory& m, std::size_t offset, std::size_t bytes) const;
+  result<std::shared_ptr<recorded_graph>> make_graph(std::span<const dispatch> phases);
   result<CUgraph> capture(std::span<const dispatch> phases);
   result<void> launch_all(std::span<const dispatch> phases);
 
@@ -67,10 +75,11 @@ class gpu : public device {
   kernel_store kernels_;
   std::mutex recording_access_;
   CUstream recording_ = nullptr;  // lists are captured from it, nothing runs on it
+  graph_cache graphs_;            // under recording_access_
   // Of the last submitted list.
   CUevent ended_ = nullptr;
   std::chrono::steady_clock::time_point submitted_at_;
-  std::shared_ptr<usual_duration> usual_;
+  std::shared_ptr<recorded_graph> running_;
 };
 
 }  // namespace terrane::engine::cuda

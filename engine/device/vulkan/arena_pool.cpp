@@ -100,7 +100,7 @@ class arena_pool::piece : public device_memory {
  public:
   piece(arena_pool& pool, std::uint64_t address, std::uint64_t bytes, std::byte* host)
       : device_memory(address, bytes, host), pool_(pool) {}
-  ~piece() override { pool_.give_back(address(), bytes()); }
+  ~piece() override { pool_.give_back(address(), bytes(), content()); }
 
  private:
   arena_pool& pool_;
@@ -115,8 +115,7 @@ result<std::unique_ptr<device_memory>> arena_pool::allocate(std::uint64_t bytes)
   if (bytes > largest_piece) return own_arena(bytes);
   for (auto& [address, a] : arenas_)
     if (std::unique_ptr<device_memory> found = cut(a, bytes)) return found;
-  const physical_device& p = device_.physical();
-  auto made = arena::create(device_, shared_arena_bytes, p.memory_type, p.mapped);
+  result<std::unique_ptr<arena>> made = new_arena(shared_arena_bytes);
   if (!made) {
     // Where a whole arena finds no room, the piece alone may.
     if (made.error().code == error_code::no_room) return own_arena(bytes);
@@ -127,16 +126,43 @@ result<std::unique_ptr<device_memory>> arena_pool::allocate(std::uint64_t bytes)
   return cut(arenas_.emplace(address, std::move(made_arena)).first->second, bytes);
 }
 
-result<std::unique_ptr<device_memory>> arena_pool::own_arena(std::uint64_t bytes) {
-  const physical_device& p = device_.physical();
-  std::uint64_t whole = bytes > largest_piece ? round_up(bytes, arena_granule) : bytes;
+std::uint64_t arena_pool::arena_bytes(std::uint64_t bytes) const {
+  const std::uint64_t whole = bytes > largest_piece ? round_up(bytes, arena_granule) : bytes;
   // The last part of the rounding is not worth a refusal.
-  if (whole > p.largest_allocation) whole = bytes;
-  auto made = arena::create(device_, whole, p.memory_type, p.mapped);
+  return whole > device_.physical().largest_allocation ? bytes : whole;
+}
+
+// One that is kept, if there is one of this size, else from the driver.
+result<std::unique_ptr<arena>> arena_pool::new_arena(std::uint64_t bytes) {
+  if (std::unique_ptr<arena> kept = kept_.take(bytes, 0)) return kept;
+  const physical_device& p = device_.physical();
+  auto made = arena::create(device_, bytes, p.memory_type, p.mapped);
+  if (made || made.error().code != error_code::no_room || !kept_.trim()) return made;
+  return arena::create(device_, bytes, p.memory_type, p.mapped);
+}
+
+std::unique_ptr<device_memory> arena_pool::give_out(std::unique_ptr<arena> whole) {
+  const std::uint64_t address = whole->address(), bytes = whole->bytes();
+  std::byte* host = readable(whole->host());
+  arenas_.emplace(address, shared_arena{std::move(whole), gaps::none(bytes)});
+  return std::make_unique<piece>(*this, address, bytes, host);
+}
+
+result<std::unique_ptr<device_memory>> arena_pool::own_arena(std::uint64_t bytes) {
+  result<std::unique_ptr<arena>> made = new_arena(arena_bytes(bytes));
   if (!made) return tl::unexpected(made.error());
-  arena& memory = **made;
-  arenas_.emplace(memory.address(), shared_arena{std::move(*made), gaps::none(whole)});
-  return std::make_unique<piece>(*this, memory.address(), whole, readable(memory.host()));
+  return give_out(std::move(*made));
+}
+
+std::unique_ptr<device_memory> arena_pool::take_kept(std::uint64_t bytes, std::uint64_t content) {
+  if (!device_.fault()) return nullptr;
+  std::lock_guard lock(access_);
+  std::unique_ptr<arena> memory =
+      kept_.take(arena_bytes(round_up(bytes, piece_alignment)), content);
+  if (memory == nullptr) return nullptr;
+  std::unique_ptr<device_memory> out = give_out(std::move(memory));
+  out->set_content(content);
+  return out;
 }
 
 // Null if no gap is large enough.
@@ -154,11 +180,15 @@ std::byte* arena_pool::readable(std::byte* mapped) const {
   return device_.physical().quick_to_read ? mapped : nullptr;
 }
 
-void arena_pool::give_back(std::uint64_t address, std::uint64_t bytes) {
+void arena_pool::give_back(std::uint64_t address, std::uint64_t bytes, std::uint64_t content) {
   std::lock_guard lock(access_);
   auto at = std::prev(arenas_.upper_bound(address));
-  at->second.free.give_back(address - at->first, bytes);
-  if (at->second.free.all_free()) arenas_.erase(at);
+  shared_arena& a = at->second;
+  const bool whole = bytes == a.memory->bytes();
+  a.free.give_back(address - at->first, bytes);
+  if (!a.free.all_free()) return;
+  kept_.keep(std::move(a.memory), whole ? content : 0);
+  arenas_.erase(at);
 }
 
 arena_pool::place arena_pool::find(std::uint64_t address) const {

@@ -57,10 +57,14 @@ class gpu : public device {
     const result<void> whole = device_->fault();
     return whole ? std::nullopt : std::optional(whole.error());
   }
+  void trim() override { pool_.trim(); }
 
  protected:
   result<std::unique_ptr<device_memory>> allocate_memory(std::size_t bytes) override {
     return pool_.allocate(bytes);
+  }
+  std::unique_ptr<device_memory> take_kept(std::size_t bytes, std::uint64_t content) override {
+    return pool_.take_kept(bytes, content);
   }
 
  private:
@@ -68,7 +72,9 @@ class gpu : public device {
       : device(opened->physical().info),
         device_(std::move(opened)),
         pool_(*device_),
-        copier_(*device_, pool_) {}
+        copier_(*device_, pool_) {
+    keeps_memory(true);
+  }
   result<void> prepare(const vulkan_options& options);
   result<void> check_phases(std::span<const dispatch> phases) const;
   result<void> check_range(const device_memory& m, std::size_t offset, std::size_t bytes) const;
@@ -103,6 +109,7 @@ result<void> gpu::prepare(const vulkan_options& options) {
 }
 
 gpu::~gpu() {
+  keeps_memory(false);
   device_->functions().vkDeviceWaitIdle(device_->handle());
   if (lists_.handle != VK_NULL_HANDLE)
     device_->functions().vkDestroyCommandPool(device_->handle(), lists_.handle, nullptr);

@@ -141,9 +141,39 @@ TEST_F(cuda_device, memory_is_mapped_by_hand_and_given_back_whole) {
   EXPECT_EQ(card->driver_used_bytes(), 6u << 20);
   const std::size_t end = fake.calls.size();
   memory.reset();
+  EXPECT_EQ(card->used_bytes(), 0u);
+  card->trim();  // not before: a reply may be running
   EXPECT_THAT(fake.calls_since(end), ElementsAre("cuMemUnmap", "cuMemAddressFree", "cuMemRelease"));
   EXPECT_EQ(fake.things, before);
-  EXPECT_EQ(card->used_bytes(), 0u);
+}
+
+TEST_F(cuda_device, memory_that_was_given_back_is_given_out_again_as_it_was) {
+  open();
+  auto first = allocate(4u << 20), second = allocate(4u << 20);
+  const std::uint64_t address = first->address();
+  first->set_content(7);
+  second->set_content(8);
+  first.reset();
+  second.reset();
+  const std::size_t start = fake.calls.size();
+  auto again = card->allocate(4u << 20, memory_use::weights, 7);
+  ASSERT_TRUE(again.has_value());
+  EXPECT_EQ((*again)->content(), 7u);
+  EXPECT_EQ((*again)->address(), address);
+  auto other = card->allocate(4u << 20, memory_use::weights, 9);
+  ASSERT_TRUE(other.has_value());
+  EXPECT_EQ((*other)->content(), 0u) << "it holds something else";
+  EXPECT_TRUE(fake.calls_since(start).empty());
+  auto larger = card->allocate(6u << 20, memory_use::weights, 7);
+  ASSERT_TRUE(larger.has_value());
+  EXPECT_EQ((*larger)->content(), 0u);
+}
+
+TEST_F(cuda_device, memory_that_is_kept_makes_room_when_it_is_needed) {
+  open();
+  allocate(600u << 20).reset();
+  EXPECT_EQ(fake.held_bytes(0), 600u << 20);
+  EXPECT_NE(allocate(700u << 20), nullptr);  // of 1 GiB
 }
 
 TEST_F(cuda_device, small_pieces_share_an_arena) {
@@ -159,6 +189,7 @@ TEST_F(cuda_device, small_pieces_share_an_arena) {
   }
   EXPECT_EQ(card->used_bytes(), 16u * 1024);
   pieces.clear();
+  card->trim();
   EXPECT_EQ(fake.held_bytes(0), 0u);
 }
 
@@ -192,8 +223,9 @@ TEST_F(cuda_device, a_failed_allocation_leaves_nothing) {
   for (const char* call : {"cuMemCreate", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess"}) {
     open();
     const std::size_t before = fake.things;
-    fake.fail_once[call] = CUDA_ERROR_OUT_OF_MEMORY;
+    fake.fail_always[call] = CUDA_ERROR_OUT_OF_MEMORY;
     auto none = card->allocate(5u << 20, memory_use::weights);
+    fake.fail_always.clear();
     ASSERT_FALSE(none.has_value()) << call;
     EXPECT_EQ(none.error().code, error_code::no_room);
     EXPECT_THAT(none.error().message, HasSubstr(call));
@@ -286,15 +318,34 @@ TEST_F(cuda_device, phases_are_one_graph_in_their_order) {
   }
 }
 
+TEST_F(cuda_device, a_list_that_was_recorded_before_is_not_recorded_again) {
+  open();
+  auto kernel = card->compile(add_one());
+  ASSERT_TRUE(kernel.has_value());
+  std::vector<dispatch> phases(2);
+  for (dispatch& d : phases) d.kernel = *kernel;
+  auto first = card->record(phases), again = card->record(phases);
+  ASSERT_TRUE(first && again);
+  first->reset();
+  EXPECT_EQ(fake.count("cuGraphInstantiateWithFlags"), 1u);
+  ASSERT_TRUE(card->submit(**again).has_value());
+  ASSERT_TRUE(card->wait().has_value());
+  EXPECT_EQ(fake.run.size(), 2u);
+  phases[1].arguments[3] = 1;
+  ASSERT_TRUE(card->record(phases).has_value());
+  EXPECT_EQ(fake.count("cuGraphInstantiateWithFlags"), 2u);
+}
+
 TEST_F(cuda_device, a_failed_recording_ends_its_capture) {
   open();
   auto kernel = card->compile(add_one());
   ASSERT_TRUE(kernel.has_value());
   dispatch d;
   d.kernel = *kernel;
-  const std::size_t before = fake.things;
   for (const char* call :
        {"cuLaunchKernelEx", "cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuGraphUpload"}) {
+    d.arguments[0]++;  // a list that is not known yet
+    const std::size_t before = fake.things;
     fake.fail_once[call] = CUDA_ERROR_OUT_OF_MEMORY;
     auto list = card->record(std::span(&d, 1));
     ASSERT_FALSE(list.has_value()) << call;

@@ -1,0 +1,46 @@
+// Graphs of one card, kept while lists use them and for a while after.
+//
+// Making a graph of a few hundred launches takes milliseconds and holds the driver. A move back, or
+// one that changes other parts, asks for the very same launches again: what a graph does follows
+// from them alone. Used under a lock of its owner.
+#pragma once
+
+#include <chrono>
+#include <list>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/device/cuda/context.hpp"
+
+namespace terrane::engine::cuda {
+
+// Launches in their order as one thing that the card runs. It may be launched again before its last
+// run has ended; the driver keeps it until then when it is destroyed.
+struct recorded_graph {
+  recorded_graph(const context& on, std::span<const dispatch> from)
+      : card(on), phases(from.begin(), from.end()) {}
+  ~recorded_graph();
+  recorded_graph(const recorded_graph&) = delete;
+  recorded_graph& operator=(const recorded_graph&) = delete;
+
+  const context& card;
+  const std::vector<dispatch> phases;
+  CUgraphExec handle = nullptr;
+  // From submission to the end, as it was lately. For the thread that submits and waits.
+  std::chrono::nanoseconds usual{0};
+};
+
+class graph_cache {
+ public:
+  // The graph of these launches, or null.
+  std::shared_ptr<recorded_graph> find(std::span<const dispatch> phases);
+  void add(const std::shared_ptr<recorded_graph>& made);
+  void clear() { recent_.clear(); }
+
+ private:
+  std::list<std::shared_ptr<recorded_graph>> recent_;  // the latest first
+  std::size_t launches_ = 0;                           // in all of them
+};
+
+}  // namespace terrane::engine::cuda
