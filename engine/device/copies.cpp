@@ -25,21 +25,45 @@ result<void> copy_staged(device& from, device& to, const copy_range& r,
   return ok ? to.write(*r.to, r.to_offset, staging) : ok;
 }
 
-// All ranges at once, where one side is memory of this process and the other can do that.
-bool copy_many(device& from, device& to, std::span<const copy_range> ranges,
-               result<void>& outcome) {
-  const bool writes = ranges.front().from->host() != nullptr;
-  auto* many = dynamic_cast<copies_many*>(writes ? &to : &from);
-  if (many == nullptr || (!writes && ranges.front().to->host() == nullptr)) return false;
-  std::vector<host_range> all;
+// What passes through this process is kept from one call to the next, so that a pause does not wait
+// for fresh memory.
+std::vector<std::byte>& staging_of_thread() {
+  thread_local std::vector<std::byte> staging;
+  return staging;
+}
+
+std::size_t sum_of(std::span<const copy_range> ranges) {
+  std::size_t bytes = 0;
+  for (const copy_range& r : ranges) bytes += r.bytes;
+  return bytes;
+}
+
+// All ranges at once, as far as the devices can do that.
+result<void> copy_many(device& from, device& to, std::span<const copy_range> ranges) {
+  const bool reads = ranges.front().from->host() == nullptr,
+             writes = ranges.front().to->host() == nullptr;
+  std::vector<std::byte>& staging = staging_of_thread();
+  if (reads && writes) staging.resize(std::max(staging.size(), sum_of(ranges)));
+  std::vector<host_range> read, written;
+  std::byte* next = staging.data();
   for (const copy_range& r : ranges) {
-    const std::uint64_t source = r.from->address() + r.from_offset,
-                        target = r.to->address() + r.to_offset;
-    all.push_back(writes ? host_range{target, r.from->host() + r.from_offset, r.bytes}
-                         : host_range{source, r.to->host() + r.to_offset, r.bytes});
+    std::byte* host = next;
+    if (!reads) host = r.from->host() + r.from_offset;
+    if (!writes) host = r.to->host() + r.to_offset;
+    next += reads && writes ? r.bytes : 0;
+    read.push_back({r.from->address() + r.from_offset, host, r.bytes});
+    written.push_back({r.to->address() + r.to_offset, host, r.bytes});
   }
-  outcome = writes ? many->write_many(all) : many->read_many(all);
-  return true;
+  auto* reader = dynamic_cast<copies_many*>(&from);
+  auto* writer = dynamic_cast<copies_many*>(&to);
+  result<void> ok;
+  if (reads && reader != nullptr) ok = reader->read_many(read);
+  for (std::size_t k = 0; ok && reads && reader == nullptr && k < ranges.size(); k++)
+    ok = from.read(*ranges[k].from, ranges[k].from_offset, {read[k].host, read[k].bytes});
+  if (ok && writes && writer != nullptr) ok = writer->write_many(written);
+  for (std::size_t k = 0; ok && writes && writer == nullptr && k < ranges.size(); k++)
+    ok = to.write(*ranges[k].to, ranges[k].to_offset, {written[k].host, written[k].bytes});
+  return ok;
 }
 
 }  // namespace
@@ -64,11 +88,23 @@ result<void> copy_between(device& from, const device_memory& source, std::size_t
 result<void> copy_between(device& from, device& to, std::span<const copy_range> ranges) {
   if (ranges.empty()) return {};
   if (to.no_direct_path(from).empty()) return to.copy_direct(from, ranges);
-  if (result<void> ok; copy_many(from, to, ranges, ok)) return ok;
-  std::vector<std::byte> staging;
-  for (const copy_range& r : ranges) {
-    result<void> ok = copy_staged(from, to, r, staging);
+  // Both in this process: one is written as if it were elsewhere.
+  if (ranges.front().from->host() != nullptr && ranges.front().to->host() != nullptr) {
+    for (const copy_range& r : ranges) {
+      result<void> ok = to.write(*r.to, r.to_offset, {r.from->host() + r.from_offset, r.bytes});
+      if (!ok) return ok;
+    }
+    return {};
+  }
+  // A piece at a time: what passes through this process is not to become much.
+  constexpr std::size_t most_staged = std::size_t{16} << 20;
+  while (!ranges.empty()) {
+    std::size_t count = 1, bytes = ranges.front().bytes;
+    while (count < ranges.size() && bytes + ranges[count].bytes <= most_staged)
+      bytes += ranges[count++].bytes;
+    result<void> ok = copy_many(from, to, ranges.first(count));
     if (!ok) return ok;
+    ranges = ranges.subspan(count);
   }
   return {};
 }

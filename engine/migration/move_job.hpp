@@ -25,6 +25,13 @@ struct page_move {
   bool copied = false;
 };
 
+// A session's page tables on one device: [layers][pages_per_slot].
+struct slot_tables {
+  std::uint32_t device = 0, slot = 0;
+  std::vector<std::uint64_t> entries;
+  bool changed = false;  // by the move that they were made for
+};
+
 struct move_job {
   move_status status;
   move_observer observer;
@@ -37,15 +44,15 @@ struct move_job {
   // need not look at each page of a long context. Good as long as the loop's pages_state() is
   // `surveyed`.
   struct switch_over {
-    std::vector<kv_page_ptr*> held;  // of each page, where it is in use, or null
-    std::vector<std::size_t> last;   // pages to copy first
-    std::vector<std::vector<std::uint64_t>>
-        tables;  // of each device that needs new ones, else empty
+    std::vector<kv_page_ptr*> held;   // of each page, where it is in use, or null
+    std::vector<std::size_t> last;    // pages to copy first
+    std::vector<slot_tables> tables;  // those that change
   };
   std::uint64_t surveyed = 0;
   bool ready = false;
   switch_over ready_switch;
-  std::vector<step_size> sizes;  // steps to record before the commit
+  std::vector<std::uint32_t> devices_now;  // that take part in steps
+  std::vector<step_size> sizes;            // steps to record before the commit
   std::unique_ptr<execution_plan> plan;
   std::uint64_t bytes_told = 0;  // of status.bytes_done, at the last report of progress
   std::atomic<bool> cancelled{false};

@@ -163,16 +163,19 @@ void mover::carry_out(move_job& job) {
 }
 
 result<void> mover::prepare(move_job& job) {
-  loop_.wait_for_releases();  // their room counts
-  const std::vector<std::uint32_t> now = loop_.call([&] { return loop_.placement().parts; });
-  job.parts_after = now;
-  job.blocks_after.resize(now.size());
-  {
-    std::lock_guard lock(guard_);
-    std::erase_if(job.status.parts, [&](const part_move& m) { return now[m.part] == m.device; });
-  }
-  for (const part_move& m : job.status.parts) job.parts_after[m.part] = m.device;
-  loop_.call([&] { return loop_.survey(job); });
+  // One call: each waits for the step that is running.
+  loop_.call([&] {
+    job.parts_after = loop_.placement().parts;
+    {
+      std::lock_guard lock(guard_);
+      std::erase_if(job.status.parts,
+                    [&](const part_move& m) { return job.parts_after[m.part] == m.device; });
+    }
+    for (const part_move& m : job.status.parts) job.parts_after[m.part] = m.device;
+    loop_.survey(job);
+  });
+  job.blocks_after.resize(job.parts_after.size());
+  loop_.finish_releases();  // their room counts
   if (job.status.parts.empty() && job.pages.empty()) {
     std::lock_guard lock(guard_);
     job.status.nothing_moved = true;
@@ -346,9 +349,8 @@ result<void> mover::build_plan(move_job& job) {
     result<void> ok = (*plan)->prepare(size);
     if (!ok) return ok;
   }
-  const std::vector<std::uint32_t> in_use = loop_.call([&] { return loop_.devices_in_use(); });
   for (std::uint32_t d : (*plan)->devices()) {
-    if (std::find(in_use.begin(), in_use.end(), d) != in_use.end()) continue;
+    if (std::ranges::find(job.devices_now, d) != job.devices_now.end()) continue;
     result<void> ok = (*plan)->warm(d);
     if (!ok) return ok;
   }

@@ -226,8 +226,8 @@ void part_recorder::rotate_and_store_kv(std::uint32_t layer, std::optional<head_
          [&] { return kernels::rope_kv(spec); }, kernels::rope_kv_grid(spec, size_.rows),
          {workspace_.address(at.qkv), workspace_.address(at.ropes[c.by_layer[layer].rope]),
           workspace_.positions(), workspace_.slots(), workspace_.rows_word(),
-          workspace_.page_table(layer), workspace_.shape().pages_per_slot(),
-          workspace_.address(at.q), norms ? address(norms->q) : 0, norms ? address(norms->k) : 0});
+          workspace_.page_table(layer), workspace_.page_table_stride(), workspace_.address(at.q),
+          norms ? address(norms->q) : 0, norms ? address(norms->k) : 0});
 }
 
 void part_recorder::attend_here(std::uint32_t layer) {
@@ -238,7 +238,7 @@ void part_recorder::attend_here(std::uint32_t layer) {
          [&] { return kernels::attention_partial(shape, tuning); },
          kernels::attention_partial_grid(shape, size_.rows, size_.chunks),
          {workspace_.address(at.q), workspace_.positions(), workspace_.slots(),
-          workspace_.rows_word(), workspace_.page_table(layer), workspace_.shape().pages_per_slot(),
+          workspace_.rows_word(), workspace_.page_table(layer), workspace_.page_table_stride(),
           workspace_.address(at.partials), workspace_.shape().rows});
 }
 

@@ -114,7 +114,7 @@ result<sampler> sampler::create(const sampling_parameters& parameters, std::uint
 }
 
 sampler::sampler(const sampling_parameters& parameters, std::uint32_t vocabulary)
-    : parameters_(parameters), logits_(vocabulary), penalised_(vocabulary) {
+    : parameters_(parameters), changed_(vocabulary), penalised_(vocabulary) {
   candidates_.reserve(vocabulary);
 }
 
@@ -127,7 +127,7 @@ result<token_id> sampler::sample(std::span<const float> logits, std::span<const 
     return tl::unexpected(penalised.error());
   }
   for (const token_id id : excluded_) {
-    logits_[id] = never;
+    changed_[id] = never;
   }
   if (parameters_.temperature == 0.0F) {
     return greedy();
@@ -141,10 +141,10 @@ result<token_id> sampler::sample(std::span<const float> logits, std::span<const 
 }
 
 result<void> sampler::load(std::span<const float> logits) {
-  if (logits.size() != logits_.size()) {
+  if (logits.size() != changed_.size()) {
     return fail(error_code::invalid_input,
                 std::to_string(logits.size()) + " logits for a vocabulary of " +
-                    std::to_string(logits_.size()),
+                    std::to_string(changed_.size()),
                 "sampling");
   }
   if (!all_finite(logits)) {
@@ -154,7 +154,11 @@ result<void> sampler::load(std::span<const float> logits) {
                     std::to_string(*bad),
                 "head");
   }
-  std::ranges::copy(logits, logits_.begin());
+  logits_ = logits;
+  if (parameters_.repetition_penalty != 1.0F || !excluded_.empty()) {
+    std::ranges::copy(logits, changed_.begin());
+    logits_ = changed_;
+  }
   return {};
 }
 
@@ -181,7 +185,7 @@ result<void> sampler::penalise(std::span<const token_id> history) {
     }
     penalised_[id] = call_;
     constexpr float limit = std::numeric_limits<float>::max();
-    float& logit = logits_[id];
+    float& logit = changed_[id];
     logit = logit > 0.0F ? logit / parameters_.repetition_penalty
                          : logit * parameters_.repetition_penalty;
     logit = std::clamp(logit, -limit, limit);

@@ -66,7 +66,8 @@ class sampler {
 
   sampling_parameters parameters_;
   std::vector<token_id> excluded_;
-  std::vector<float> logits_;             // of this step, with the penalty; excluded ones -infinity
+  std::vector<float> changed_;            // with the penalty; excluded ones -infinity
+  std::span<const float> logits_;         // to choose from: as given, or changed_; for one call
   std::vector<candidate> candidates_;     // those kept come to stand in front, falling
   std::vector<std::uint32_t> penalised_;  // by token, the call that last penalised it
   std::uint32_t call_ = 0;

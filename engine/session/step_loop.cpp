@@ -31,8 +31,7 @@ step_loop::step_loop(const model& of, const tokenizer& words, device_rooms& room
       plan_(std::move(plan)),
       parts_(blocks.size()),
       slots_(shape.slots, false),
-      inputs_(shape.rows),
-      table_(shape.pages_per_slot()) {
+      inputs_(shape.rows) {
   for (std::size_t p = 0; p < blocks.size(); p++) parts_[p].blocks = std::move(blocks[p]);
   sessions_.reserve(shape.slots);
   spans_.reserve(shape.rows);
@@ -340,8 +339,11 @@ result<session_id> step_loop::accept(generate_request request,
   }
   const std::size_t wanted = std::min<std::size_t>(shape_.context_tokens, end + request.max_tokens);
   result<void> ok = reserve_pages(*s, wanted);
-  for (std::uint32_t layer = 0; ok && layer < model_.config().layers; layer++)
-    ok = write_tables(*s, layer);
+  if (ok) {
+    std::vector<slot_tables> tables;
+    add_tables(*s, tables);
+    ok = write_tables(tables);
+  }
   if (!ok) return tl::unexpected<error>(ok.error());
   if (fresh != nullptr) {
     next_session_++;
@@ -375,18 +377,6 @@ result<void> step_loop::reserve_pages(session& s, std::size_t tokens) {
       }
       s.pages[layer].push_back(std::move(*page));
     }
-  }
-  return {};
-}
-
-result<void> step_loop::write_tables(const session& s, std::uint32_t layer) {
-  for (const auto& room : rooms_) {
-    if (room->space == nullptr) continue;
-    std::fill(table_.begin(), table_.end(), 0);
-    for (std::size_t p = 0; p < s.pages[layer].size(); p++)
-      if (s.pages[layer][p]->device() == room->index) table_[p] = s.pages[layer][p]->address();
-    result<void> ok = room->space->write_page_table(layer, s.slot, 0, table_);
-    if (!ok) return ok;
   }
   return {};
 }

@@ -58,14 +58,13 @@ class step_loop {
     std::uint64_t revision = 0;
   };
   result<commit_report> commit(move_job& job);
-  std::vector<std::uint32_t> devices_in_use() const {
-    return {plan_->devices().begin(), plan_->devices().end()};
-  }
 
   std::uint64_t revision() const { return revision_.load(); }
 
   // Waits until what ended sessions held is free. From any thread but the loop's.
   void wait_for_releases();
+  // The same where the caller's last call() came after their end.
+  void finish_releases() { releases_.finish(); }
 
  private:
   struct live_part {
@@ -93,7 +92,6 @@ class step_loop {
   void fail_step(const error& why);
   session* find(session_id id);
   result<void> reserve_pages(session& s, std::size_t tokens);
-  result<void> write_tables(const session& s, std::uint32_t layer);
   void close_now(session& s);
   void trim_pages(session& s);
   void release_ended();
@@ -105,11 +103,11 @@ class step_loop {
   result<std::uint64_t> copy_last_pages(move_job& job);
   kv_page_ptr* page_in_use(const page_move& m);
   void swap_pages(move_job& job);
-  std::vector<std::vector<std::uint64_t>> all_tables() const;
-  std::size_t table_entry(std::uint32_t layer, std::uint32_t slot, std::size_t page) const {
-    return (std::size_t{layer} * shape_.slots + slot) * shape_.pages_per_slot() + page;
+  void add_tables(const session& s, std::vector<slot_tables>& to) const;
+  result<void> write_tables(std::span<const slot_tables> tables);
+  std::size_t table_entry(std::uint32_t layer, std::size_t page) const {
+    return std::size_t{layer} * shape_.pages_per_slot() + page;
   }
-  result<void> write_tables(const std::vector<std::vector<std::uint64_t>>& by_device);
   std::span<const float> logits_of(std::uint32_t row);
 
   const model& model_;
@@ -135,7 +133,6 @@ class step_loop {
   std::vector<float> logits_;
   step_size size_, last_size_{1, 1, 1};
   std::uint32_t most_position_ = 0;
-  std::vector<std::uint64_t> table_;  // scratch for write_tables
   std::uint64_t steps_ = 0, tokens_ = 0;
   double decode_tok_s_ = 0;
 

@@ -1,6 +1,7 @@
 // The step loop's side of a move: what is still to be brought (survey), and the commit between two
 // steps, which copies the pages that are being written and switches to the new placement.
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "engine/device/copies.hpp"
@@ -109,6 +110,7 @@ bool step_loop::survey(move_job& job) {
   if (job.ready && job.surveyed == state && !job.status.spill) return true;
   for (const auto& s : sessions_) add_pages(job, *s);
   job.where_after = residency_after(job.parts_after, &job);
+  job.devices_now.assign(plan_->devices().begin(), plan_->devices().end());
   job.sizes.clear();
   const std::uint32_t most_chunks = shape_.pages_per_slot();
   for (std::uint32_t chunks : {last_size_.chunks, std::min(last_size_.chunks * 2, most_chunks)})
@@ -123,24 +125,26 @@ bool step_loop::survey(move_job& job) {
 
 void step_loop::prepare_switch(move_job& job) {
   move_job::switch_over& out = job.ready_switch;
-  out.held.clear();
-  out.last.clear();
-  out.tables = all_tables();
-  std::vector<bool> changed(rooms_.size(), false);
+  out = {};
+  std::map<const session*, std::vector<slot_tables>> tables;
   for (std::size_t k = 0; k < job.pages.size(); k++) {
     const page_move& m = job.pages[k];
     out.held.push_back(page_in_use(m));
     if (out.held.back() == nullptr) continue;
     const session& s = *find(m.session);
     if (!m.copied && !s.page_is_empty(m.page)) out.last.push_back(k);
-    const std::size_t entry = table_entry(m.layer, s.slot, m.page);
-    const std::uint32_t from = m.from->device();
-    if (!out.tables[from].empty()) out.tables[from][entry] = 0;
-    out.tables[m.target][entry] = m.to->address();
-    changed[from] = changed[m.target] = true;
+    std::vector<slot_tables>& of_session = tables[&s];
+    if (of_session.empty()) add_tables(s, of_session);
+    for (slot_tables& t : of_session) {
+      if (t.device != m.from->device() && t.device != m.target) continue;
+      t.entries[table_entry(m.layer, m.page)] = t.device == m.target ? m.to->address() : 0;
+      t.changed = true;
+    }
   }
-  for (std::size_t d = 0; d < changed.size(); d++)
-    if (!changed[d]) out.tables[d].clear();
+  for (auto& [s, of_session] : tables) {
+    std::erase_if(of_session, [](const slot_tables& t) { return !t.changed; });
+    std::ranges::move(of_session, std::back_inserter(out.tables));
+  }
 }
 
 // Where the page of a move is held; null when its session has ended or let go of it meanwhile.
@@ -174,37 +178,32 @@ result<std::uint64_t> step_loop::copy_last_pages(move_job& job) {
 // Swaps the job's pages with those in use; called again, it swaps them back.
 void step_loop::swap_pages(move_job& job) {
   for (std::size_t k = 0; k < job.pages.size(); k++) {
-    kv_page_ptr* held = job.ready_switch.held[k];
-    if (held == nullptr) continue;
-    page_move& m = job.pages[k];
-    *held = m.to;
-    m.from.swap(m.to);
+    if (kv_page_ptr* held = job.ready_switch.held[k]) held->swap(job.pages[k].to);
   }
 }
 
 // Of each device that has room for them.
-std::vector<std::vector<std::uint64_t>> step_loop::all_tables() const {
-  std::vector<std::vector<std::uint64_t>> tables(rooms_.size());
-  const std::size_t entries =
-      std::size_t{model_.config().layers} * shape_.slots * shape_.pages_per_slot();
-  for (std::size_t d = 0; d < tables.size(); d++)
-    if (rooms_[d]->space != nullptr) tables[d].resize(entries);
-  for (const auto& s : sessions_)
-    for (std::uint32_t layer = 0; layer < s->pages.size(); layer++)
-      for (std::size_t p = 0; p < s->pages[layer].size(); p++) {
-        const kv_page& page = *s->pages[layer][p];
-        tables[page.device()][table_entry(layer, s->slot, p)] = page.address();
-      }
-  return tables;
+void step_loop::add_tables(const session& s, std::vector<slot_tables>& to) const {
+  for (const auto& room : rooms_) {
+    if (room->space == nullptr) continue;
+    slot_tables made;
+    made.device = room->index;
+    made.slot = s.slot;
+    made.entries.resize(table_entry(model_.config().layers, 0));
+    for (std::uint32_t layer = 0; layer < s.pages.size(); layer++)
+      for (std::size_t p = 0; p < s.pages[layer].size(); p++)
+        if (const kv_page& page = *s.pages[layer][p]; page.device() == room->index)
+          made.entries[table_entry(layer, p)] = page.address();
+    to.push_back(std::move(made));
+  }
 }
 
-// One write a device: a copy to a card costs much the same for a table as for all of them. Every
-// device is written, also after one that fails; its error is returned.
-result<void> step_loop::write_tables(const std::vector<std::vector<std::uint64_t>>& by_device) {
+// One write for a session and device: a copy to a card costs much the same for a table as for all.
+// Every device is written, also after one that fails; its error is returned.
+result<void> step_loop::write_tables(std::span<const slot_tables> tables) {
   result<void> all;
-  for (std::size_t d = 0; d < by_device.size(); d++) {
-    if (by_device[d].empty()) continue;
-    result<void> ok = rooms_[d]->space->write_page_tables(by_device[d]);
+  for (const slot_tables& t : tables) {
+    result<void> ok = rooms_[t.device]->space->write_page_tables(t.slot, t.entries);
     if (!ok && all) all = ok;
   }
   return all;
@@ -227,7 +226,9 @@ result<step_loop::commit_report> step_loop::commit(move_job& job) {
   if (!tables) {
     swap_pages(job);
     // A device may have the new tables already. That the faulty one fails again changes nothing.
-    static_cast<void>(write_tables(all_tables()));
+    std::vector<slot_tables> before;
+    for (const auto& s : sessions_) add_tables(*s, before);
+    static_cast<void>(write_tables(before));
     return tl::unexpected<error>(tables.error());
   }
   job.old_plan = std::move(plan_);

@@ -22,7 +22,7 @@ std::vector<float> make_rope_table(const rope_settings& rope, std::uint32_t posi
 }  // namespace
 
 workspace::workspace(device& on, const model& of, const workspace_shape& shape)
-    : device_(on), shape_(shape) {
+    : device_(on), shape_(shape), layers_(of.config().layers) {
   const model_config& c = of.config();
   const kernels::attention_shape& a = c.attention;
   const std::uint64_t rows = shape.rows, q = std::uint64_t{a.heads} * a.head_size,
@@ -99,16 +99,10 @@ result<void> workspace::write_inputs(const step_inputs& inputs) {
   return device_.write(*memory_, areas_.inputs.offset, std::as_bytes(std::span(inputs.words)));
 }
 
-result<void> workspace::write_page_table(std::uint32_t layer, std::uint32_t slot,
-                                         std::uint32_t first_page,
-                                         std::span<const std::uint64_t> addresses) {
-  const std::uint64_t entry =
-      (std::uint64_t{layer} * shape_.slots + slot) * shape_.pages_per_slot() + first_page;
+result<void> workspace::write_page_tables(std::uint32_t slot,
+                                          std::span<const std::uint64_t> addresses) {
+  const std::uint64_t entry = std::uint64_t{slot} * page_table_stride();
   return device_.write(*memory_, areas_.page_tables.offset + entry * 8, std::as_bytes(addresses));
-}
-
-result<void> workspace::write_page_tables(std::span<const std::uint64_t> addresses) {
-  return device_.write(*memory_, areas_.page_tables.offset, std::as_bytes(addresses));
 }
 
 }  // namespace terrane::engine

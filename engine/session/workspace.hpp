@@ -71,10 +71,12 @@ class workspace {
   std::uint64_t positions() const { return tokens() + 4ULL * shape_.rows; }
   std::uint64_t slots() const { return positions() + 4ULL * shape_.rows; }
   std::uint64_t logit_rows() const { return slots() + 4ULL * shape_.rows; }
+  // Tables are [slots][layers][pages_per_slot()] addresses, so that those of a session lie
+  // together: a layer's first, and how many entries on a slot's next.
   std::uint64_t page_table(std::uint32_t layer) const {
-    return address(areas_.page_tables) +
-           std::uint64_t{layer} * shape_.slots * shape_.pages_per_slot() * 8;
+    return address(areas_.page_tables) + std::uint64_t{layer} * shape_.pages_per_slot() * 8;
   }
+  std::uint32_t page_table_stride() const { return layers_ * shape_.pages_per_slot(); }
 
   struct areas {
     workspace_area inputs, page_tables;
@@ -94,17 +96,15 @@ class workspace {
   std::uint32_t logits_stride() const { return logits_stride_; }
 
   result<void> write_inputs(const step_inputs& inputs);
-  // Sets entries [first_page, ...) of a slot's table; 0: the page is not here.
-  result<void> write_page_table(std::uint32_t layer, std::uint32_t slot, std::uint32_t first_page,
-                                std::span<const std::uint64_t> addresses);
-  // Sets all tables: [layers][slots][pages_per_slot()].
-  result<void> write_page_tables(std::span<const std::uint64_t> addresses);
+  // Sets a slot's tables of all layers: [layers][pages_per_slot()]; 0: the page is not here.
+  result<void> write_page_tables(std::uint32_t slot, std::span<const std::uint64_t> addresses);
 
  private:
   workspace(device& on, const model& of, const workspace_shape& shape);
 
   device& device_;
   workspace_shape shape_;
+  std::uint32_t layers_;
   areas areas_;
   std::uint32_t qkv_stride_ = 0, hidden_stride_ = 0, attended_stride_ = 0, gate_up_stride_ = 0,
                 logits_stride_ = 0;

@@ -16,9 +16,10 @@ namespace {
 
 constexpr std::uint32_t segment_elements = 256;
 constexpr std::uint32_t shared_limit_words = 4096;  // 16 KiB: what every Vulkan device has
-// With fewer tokens weights are read once, so asking for them ahead pays; but not for more than a
-// device's cache holds of all its workgroups.
-constexpr std::uint32_t prefill_columns = 8, most_prefetched = 96u << 10;
+// Asking for weights ahead pays where they are read once and most workgroups start together; but not
+// for more than a device's cache holds of all of them.
+constexpr std::uint32_t prefill_columns = 8, most_groups_together = 1024,
+                        most_prefetched = 96u << 10;
 
 std::uint32_t row_groups(const linear_matrix& m) { return (m.n + warp_lanes - 1) / warp_lanes; }
 
@@ -101,7 +102,8 @@ class linear_builder {
     }
     auto group_bytes = static_cast<std::uint32_t>(packed_group_bytes(format, spec_.k));
     val rows = b_.offset(weights, group, group_bytes);
-    if (spec_.columns < prefill_columns) b_.prefetch(rows, std::min(group_bytes, most_prefetched));
+    if (spec_.columns < prefill_columns && first <= most_groups_together)
+      b_.prefetch(rows, std::min(group_bytes, most_prefetched));
     return {spec_.warps == 1 ? serial_sum(format, rows) : shared_sum(format, rows), offset};
   }
 

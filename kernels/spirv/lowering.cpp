@@ -185,8 +185,18 @@ void lowering::lower_builtin(const instruction& in) {
 }
 
 // header: phis of the counter and the carried values, then the test; body; a block that counts.
-// A loop that is known to have no turn is left out: NVIDIA's compiler (580.159) ends with a memory
-// fault on some that hold a barrier.
+// A loop carries a pred as a number: NVIDIA's compiler (580.159) ends with a memory fault on some
+// that carry it as it is. The least that was found: a loop that yields a pred from outside it.
+id lowering::as_carried(value_id v, std::size_t slot) {
+  if (!is_pred(v)) return at(v, slot);
+  return choose(at(v), m_.u32_constant(1), m_.u32_constant(0), m_.u32());
+}
+
+id lowering::from_carried(value_id v, id carried) {
+  return is_pred(v) ? compare(Op::OpINotEqual, carried, m_.u32_constant(0)) : carried;
+}
+
+// A loop that is known to have no turn is left out, for the same reason.
 bool lowering::has_no_turn(const instruction& in) const {
   const std::optional<std::uint32_t>&begin = known_[in.operands[0]], &end = known_[in.operands[1]];
   return begin && end && static_cast<std::int32_t>(*begin) >= static_cast<std::int32_t>(*end);
@@ -202,16 +212,20 @@ void lowering::lower_loop(const instruction& in) {
   const region& body = in.regions[0];
   id before = m_.current_block();
   id header = m_.fresh(), inside = m_.fresh(), advance = m_.fresh(), after = m_.fresh();
+  ids firsts;
+  for (unsigned k = 0; k < in.results; k++)
+    for (std::size_t c = 0; c < slots(in.result + k); c++)
+      firsts.push_back(as_carried(in.operands[k + 2], c));
   m_.statement(Op::OpBranch, {header});
   m_.open_block(header);
   std::size_t counter_edge = 0;
   id i = m_.phi(m_.u32(), at(in.operands[0]), before, counter_edge);
   std::vector<std::size_t> edges;
-  std::vector<id> carried;
+  ids carried;
   for (unsigned k = 0; k < in.results; k++) {
     for (std::size_t c = 0; c < slots(in.result + k); c++) {
-      id type = slot_type(in.result + k, c);
-      carried.push_back(m_.phi(type, at(in.operands[k + 2], c), before, edges.emplace_back()));
+      id type = is_pred(in.result + k) ? m_.u32() : slot_type(in.result + k, c);
+      carried.push_back(m_.phi(type, firsts[carried.size()], before, edges.emplace_back()));
     }
   }
   at(body.parameters[0]) = i;
@@ -219,7 +233,7 @@ void lowering::lower_loop(const instruction& in) {
   std::size_t slot = 0;
   for (unsigned k = 0; k < in.results; k++)
     for (std::size_t c = 0; c < slots(in.result + k); c++)
-      at(body.parameters[k + 1], c) = carried[slot++];
+      at(body.parameters[k + 1], c) = from_carried(in.result + k, carried[slot++]);
 
   id more = compare(Op::OpSLessThan, i, at(in.operands[1]));
   m_.statement(Op::OpLoopMerge, {after, advance, word(spv::LoopControlMask::MaskNone)});
@@ -232,25 +246,13 @@ void lowering::lower_loop(const instruction& in) {
   slot = 0;
   for (unsigned k = 0; k < in.results; k++)
     for (std::size_t c = 0; c < slots(in.result + k); c++)
-      m_.set_edge(edges[slot++], at(body.yields[k], c), advance);
+      m_.set_edge(edges[slot++], as_carried(body.yields[k], c), advance);
   m_.statement(Op::OpBranch, {header});
   m_.open_block(after);
   slot = 0;
   for (unsigned k = 0; k < in.results; k++)
-    for (std::size_t c = 0; c < slots(in.result + k); c++) at(in.result + k, c) = carried[slot++];
-}
-
-// i + step, or the end where the sum would pass the largest i32.
-id lowering::next_turn(const instruction& in, id i) {
-  id sum = add_constant(i, in.imm);
-  std::optional<std::uint32_t> end = known_[in.operands[1]];
-  bool fits =
-      in.imm == 1 ||
-      (end && static_cast<std::int64_t>(static_cast<std::int32_t>(*end)) + in.imm <= INT32_MAX);
-  if (fits) return sum;
-  id left = binary(Op::OpISub, at(in.operands[1]), i);
-  id another = compare(Op::OpULessThan, m_.u32_constant(in.imm), left);
-  return choose(another, sum, at(in.operands[1]), m_.u32());
+    for (std::size_t c = 0; c < slots(in.result + k); c++)
+      at(in.result + k, c) = from_carried(in.result + k, carried[slot++]);
 }
 
 void lowering::lower_branch(const instruction& in) {

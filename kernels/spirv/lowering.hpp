@@ -51,6 +51,9 @@ class lowering {
   void lower_region(const region& r);
   void lower(const instruction& in);
   void lower_builtin(const instruction& in);
+  bool is_pred(value_id v) const { return p_.values[v].scalar == scalar_type::pred; }
+  id as_carried(value_id v, std::size_t slot);
+  id from_carried(value_id v, id carried);
   bool has_no_turn(const instruction& in) const;
   void lower_loop(const instruction& in);
   id next_turn(const instruction& in, id i);

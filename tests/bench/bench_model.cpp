@@ -94,13 +94,16 @@ void recorder::wait_for(std::size_t tokens) {
   changed_.wait(lock, [&] { return ended_.load() || count_ >= tokens; });
 }
 
-engine::move_status move_and_wait(engine::inference_engine& e, engine::move_request request) {
+engine::move_status move_and_wait(engine::inference_engine& e, engine::move_request request,
+                                  const std::function<void()>& on_progress) {
   auto ended = std::make_shared<std::promise<engine::move_status>>();
   std::future<engine::move_status> last = ended->get_future();
-  result<engine::move_id> id = e.move(std::move(request), [ended](const engine::move_status& s) {
-    if (s.state != engine::move_state::waiting && s.state != engine::move_state::preparing)
-      ended->set_value(s);
-  });
+  result<engine::move_id> id =
+      e.move(std::move(request), [ended, &on_progress](const engine::move_status& s) {
+        if (on_progress) on_progress();
+        if (s.state != engine::move_state::waiting && s.state != engine::move_state::preparing)
+          ended->set_value(s);
+      });
   if (!id) {
     engine::move_status refused;
     refused.state = engine::move_state::failed;

@@ -80,8 +80,10 @@ class recorder final : public engine::reply_observer {
   engine::reply_summary summary_;
 };
 
-// Runs a move to its end and returns its last status.
-engine::move_status move_and_wait(engine::inference_engine& e, engine::move_request request);
+// Runs a move to its end and returns its last status. `on_progress` is called each time that
+// something is heard of it.
+engine::move_status move_and_wait(engine::inference_engine& e, engine::move_request request,
+                                  const std::function<void()>& on_progress = {});
 
 // Bytes that a decode step reads at this context: weights once, KV of one session.
 std::uint64_t bytes_per_token(const engine::model& of, std::uint32_t context_tokens);

@@ -84,19 +84,26 @@ result<outcome> run_reply(engine::inference_engine& e, const exact_options& opti
   auto due = [&](std::uint32_t m) {
     return 1 + std::size_t{m} * (options.tokens - 1) / std::max(1U, moves);
   };
-  // A small model would be done before its moves are: while they lag, tokens take a little longer.
-  // The mover works on between them.
+  // A small model would be done before its moves are: while they lag, tokens wait as long as a move
+  // is heard to copy. When it is not, it waits for the loop that is held here.
+  constexpr std::chrono::milliseconds copying{60}, a_little{5}, at_most{5000};
   std::atomic<std::uint32_t> committed{0};
+  std::atomic<steady_time> heard{std::chrono::steady_clock::now()};
   o.reply->after_token = [&](std::size_t tokens) {
-    for (int ms = 0; ms < 250 && committed < moves && tokens >= due(committed + 1); ms++)
+    const steady_time begin = std::chrono::steady_clock::now();
+    while (committed < moves && tokens >= due(committed + 1)) {
+      const steady_time now = std::chrono::steady_clock::now();
+      if ((now - begin > a_little && now - heard.load() > copying) || now - begin > at_most) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
   };
   result<engine::session_id> session = e.generate(request, o.reply);
   if (!session) return tl::unexpected<error>(session.error());
   move_script script(e, *session);
   for (std::uint32_t m = 0; m < moves && !o.reply->ended(); m++) {
     o.reply->wait_for(due(m));
-    engine::move_status s = move_and_wait(e, script.next());
+    engine::move_status s =
+        move_and_wait(e, script.next(), [&heard] { heard = std::chrono::steady_clock::now(); });
     committed = m + 1;
     note_bytes(e, o);
     if (s.state != engine::move_state::committed && !o.reply->ended())

@@ -38,6 +38,8 @@ kernels::program read_program() {
 }  // namespace
 
 result<double> read_bandwidth(engine::device& on, std::uint64_t bytes) {
+  // More than any cache holds, and less than what a driver allocates at once.
+  bytes = std::min(bytes, std::uint64_t{2} << 30);
   const std::uint64_t groups = std::max<std::uint64_t>(1, bytes / read_block_bytes);
   auto from = on.allocate(groups * read_block_bytes, engine::memory_use::staging);
   if (!from) return tl::unexpected<error>(from.error());

@@ -46,8 +46,8 @@ class every_program : public gpu_test,
 
 TEST_P(every_program, gives_the_interpreters_bits) {
   const kernels::program p = samples::all()[number()];
-  if (target() == gpu_target::portable_vulkan && p.name == "floats" && !gpu().info().host_memory)
-    GTEST_SKIP() << "what a card does with NaN and denormal numbers unless it is told is its own";
+  if (target() != gpu_target::cuda && p.name == "floats" && !gpu().info().host_memory)
+    GTEST_SKIP() << "through Vulkan a card may take denormal numbers for zero; no kernel makes any";
   SCOPED_TRACE(p.name + ", " + std::to_string(p.warps) + " warps");
   words input = samples::input(static_cast<std::uint32_t>(number()) + 1);
   const words fill(samples::output_bytes / 4, 0xabababab);

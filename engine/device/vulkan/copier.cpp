@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 namespace terrane::engine::vulkan {
 
@@ -53,7 +52,7 @@ result<void> copier::prepare() {
 
 std::uint64_t copier::offset_of(const half& h) const { return &h == &halves_[0] ? 0 : half_bytes; }
 
-result<void> copier::copy(half& h, std::uint64_t address, std::uint64_t bytes, bool to_device) {
+result<void> copier::copy(half& h, std::span<const piece> pieces, bool to_device) {
   const device_functions& vk = device_.functions();
   VkCommandBufferBeginInfo begin{};
   begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
@@ -61,12 +60,15 @@ result<void> copier::copy(half& h, std::uint64_t address, std::uint64_t bytes, b
   if (auto ok = device_.check(vk.vkBeginCommandBuffer(h.commands, &begin), "vkBeginCommandBuffer");
       !ok)
     return ok;
-  arena_pool::place place = pool_.find(address);
-  VkBuffer staging = staging_->buffer();
-  std::uint64_t staged = staging_->offset() + offset_of(h);
-  VkBufferCopy range{to_device ? staged : place.offset, to_device ? place.offset : staged, bytes};
-  vk.vkCmdCopyBuffer(h.commands, to_device ? staging : place.buffer,
-                     to_device ? place.buffer : staging, 1, &range);
+  for (const piece& p : pieces) {
+    arena_pool::place place = pool_.find(p.address);
+    VkBuffer staging = staging_->buffer();
+    std::uint64_t staged = staging_->offset() + offset_of(h) + p.staged;
+    VkBufferCopy range{to_device ? staged : place.offset, to_device ? place.offset : staged,
+                       p.bytes};
+    vk.vkCmdCopyBuffer(h.commands, to_device ? staging : place.buffer,
+                       to_device ? place.buffer : staging, 1, &range);
+  }
   // Complete on return means: seen by the host, and by any later work on any queue.
   VkMemoryBarrier seen{};
   seen.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
@@ -85,9 +87,12 @@ result<void> copier::copy(half& h, std::uint64_t address, std::uint64_t bytes, b
 
 result<void> copier::finish(half& h) {
   result<void> ended = device_.copies().wait(h.number);
-  std::span<std::byte> into = std::exchange(h.into, {});
-  if (ended && !into.empty())
-    std::memcpy(into.data(), staging_->host() + offset_of(h), into.size());
+  std::size_t at = 0;
+  for (std::span<std::byte> into : h.into) {
+    if (ended) std::memcpy(into.data(), staging_->host() + offset_of(h) + at, into.size());
+    at += into.size();
+  }
+  h.into.clear();
   return ended;
 }
 
@@ -99,7 +104,8 @@ result<void> copier::write(std::uint64_t address, std::span<const std::byte> fro
     if (auto ok = finish(h); !ok) return ok;
     std::size_t bytes = std::min<std::size_t>(from.size(), half_bytes);
     std::memcpy(staging_->host() + offset_of(h), from.data(), bytes);
-    if (auto ok = copy(h, address, bytes, true); !ok) return ok;
+    const piece whole{address, 0, bytes};
+    if (auto ok = copy(h, {&whole, 1}, true); !ok) return ok;
     address += bytes;
     from = from.subspan(bytes);
   }
@@ -108,18 +114,28 @@ result<void> copier::write(std::uint64_t address, std::span<const std::byte> fro
   return {};
 }
 
-result<void> copier::read(std::uint64_t address, std::span<std::byte> to) {
+result<void> copier::read(std::span<const host_range> ranges) {
   std::lock_guard lock(access_);
   if (auto ok = prepare(); !ok) return ok;
   result<void> outcome;
-  for (std::size_t turn = 0; !to.empty() && outcome; turn++) {
+  host_range left = ranges.empty() ? host_range{} : ranges.front();
+  for (std::size_t turn = 0; !ranges.empty() && outcome; turn++) {
     half& h = halves_[turn % 2];
     if (outcome = finish(h); !outcome) break;
-    std::size_t bytes = std::min<std::size_t>(to.size(), half_bytes);
-    if (outcome = copy(h, address, bytes, false); !outcome) break;
-    h.into = to.first(bytes);
-    address += bytes;
-    to = to.subspan(bytes);
+    std::vector<piece> pieces;
+    std::uint64_t staged = 0;
+    while (!ranges.empty() && staged < half_bytes) {
+      const std::size_t bytes = std::min<std::size_t>(left.bytes, half_bytes - staged);
+      pieces.push_back({left.address, staged, bytes});
+      h.into.emplace_back(left.host, bytes);
+      staged += bytes;
+      left = {left.address + bytes, left.host + bytes, left.bytes - bytes};
+      if (left.bytes != 0) continue;
+      ranges = ranges.subspan(1);
+      if (!ranges.empty()) left = ranges.front();
+    }
+    outcome = copy(h, pieces, false);
+    if (!outcome) h.into.clear();
   }
   // Also after a failure: nothing may be brought into the caller's memory later.
   for (half& h : halves_)

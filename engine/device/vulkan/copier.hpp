@@ -2,14 +2,16 @@
 // queue of copies: they run beside the step loop's lists where the device has a queue to spare.
 //
 // The staging memory is two halves: while one is being copied by the device, the other is filled or
-// emptied. Both calls return when the copy is complete; any thread, one at a time.
+// emptied. Calls return when the copies are complete; any thread, one at a time.
 #pragma once
 
 #include <array>
 #include <memory>
 #include <mutex>
 #include <span>
+#include <vector>
 
+#include "engine/device/host_copies.hpp"
 #include "engine/device/vulkan/arena_pool.hpp"
 
 namespace terrane::engine::vulkan {
@@ -22,17 +24,26 @@ class copier {
   copier& operator=(const copier&) = delete;
 
   result<void> write(std::uint64_t address, std::span<const std::byte> from);
-  result<void> read(std::uint64_t address, std::span<std::byte> to);
+  result<void> read(std::uint64_t address, std::span<std::byte> to) {
+    const host_range all{address, to.data(), to.size()};
+    return read({&all, 1});
+  }
+  // As many ranges as have room in a half are one work of the device.
+  result<void> read(std::span<const host_range> ranges);
 
  private:
   struct half {
     VkCommandBuffer commands = VK_NULL_HANDLE;
-    std::uint64_t number = 0;   // of its last work
-    std::span<std::byte> into;  // what it brings when that has ended
+    std::uint64_t number = 0;                // of its last work
+    std::vector<std::span<std::byte>> into;  // what it brings, in order, when that has ended
+  };
+  // Bytes of the device and where they are in a half.
+  struct piece {
+    std::uint64_t address, staged, bytes;
   };
 
   result<void> prepare();
-  result<void> copy(half& h, std::uint64_t address, std::uint64_t bytes, bool to_device);
+  result<void> copy(half& h, std::span<const piece> pieces, bool to_device);
   result<void> finish(half& h);
   std::uint64_t offset_of(const half& h) const;
 

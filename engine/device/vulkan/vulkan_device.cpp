@@ -3,6 +3,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "engine/device/host_copies.hpp"
 #include "engine/device/vulkan/copier.hpp"
 #include "engine/device/vulkan/pipeline_store.hpp"
 
@@ -36,7 +37,7 @@ class recorded_list : public command_list {
   list_pool& pool_;
 };
 
-class gpu : public device {
+class gpu : public device, public copies_many {
  public:
   static result<std::unique_ptr<device>> open(std::shared_ptr<instance> i, const physical_device& p,
                                               const vulkan_options& options);
@@ -50,6 +51,8 @@ class gpu : public device {
                      std::span<const std::byte> from) override;
   result<void> read(const device_memory& from, std::size_t offset,
                     std::span<std::byte> to) override;
+  result<void> read_many(std::span<const host_range> ranges) override;
+  result<void> write_many(std::span<const host_range> ranges) override;
   std::uint64_t driver_used_bytes() const override {
     return used_by_everybody(device_->owner(), device_->physical());
   }
@@ -228,6 +231,22 @@ result<void> gpu::read(const device_memory& from, std::size_t offset, std::span<
   if (auto ok = check_range(from, offset, to.size()); !ok || to.empty()) return ok;
   if (from.host() == nullptr) return copier_.read(from.address() + offset, to);
   std::memcpy(to.data(), from.host() + offset, to.size());
+  return {};
+}
+
+result<void> gpu::read_many(std::span<const host_range> ranges) {
+  if (auto whole = device_->fault(); !whole) return whole;
+  return copier_.read(ranges);
+}
+
+result<void> gpu::write_many(std::span<const host_range> ranges) {
+  if (auto whole = device_->fault(); !whole) return whole;
+  for (const host_range& r : ranges) {
+    if (std::byte* mapped = pool_.find(r.address).mapped)
+      std::memcpy(mapped, r.host, r.bytes);
+    else if (auto ok = copier_.write(r.address, {r.host, r.bytes}); !ok)
+      return ok;
+  }
   return {};
 }
 
