@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::uint32_t segment_elements = 256;
 constexpr std::uint32_t shared_limit_words = 4096;  // 16 KiB: what every Vulkan device has
-// Asking for weights ahead pays where they are read once and most workgroups start together; but not
-// for more than a device's cache holds of all of them.
+// Asking for weights ahead pays where they are read once and most workgroups start together; but
+// not for more than a device's cache holds of all of them.
 constexpr std::uint32_t prefill_columns = 8, most_groups_together = 1024,
                         most_prefetched = 96u << 10;
 

@@ -246,7 +246,8 @@ TEST_P(gpu_kernels, attention_over_pages) {
     run_both(rope_kv(spec), rope_kv_grid(spec, rows),
              {x, rope, position, session, count, pages, chunks, q, norm, norm});
     for (int warps : {1, attention_warps(shape)})
-      run_both(attention_partial(shape, {.warps = warps}), attention_partial_grid(shape, rows, chunks),
+      run_both(attention_partial(shape, {.warps = warps}),
+               attention_partial_grid(shape, rows, chunks),
                {q, position, session, count, pages, chunks, partials, capacity});
     run_both(attention_combine(shape), attention_combine_grid(shape, rows),
              {partials, position, count, out, capacity});
