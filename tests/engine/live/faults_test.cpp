@@ -77,13 +77,12 @@ TEST(faults, a_target_that_is_lost_in_the_commit_leaves_the_reply_where_it_was) 
   // There and back, so that the move that fails has little to prepare and falls into the reply.
   ASSERT_EQ(move_everything_to(1).state, engine::move_state::committed);
   ASSERT_EQ(move_everything_to(0).state, engine::move_state::committed);
-  // The tables of pages are the last that a commit writes, and the other device has its own by
-  // then.
-  faulty.fail_writes_of(layers * options.sessions * (512 / kernels::page_positions) *
-                        sizeof(std::uint64_t));
   auto disturbed = std::make_shared<bench::recorder>();
   ASSERT_TRUE((*e)->generate(r, disturbed).has_value());
   disturbed->wait_for(1);
+  // A session's tables of pages are the last that a commit writes, and the other device has its own
+  // by then.
+  faulty.fail_writes_of(layers * (512 / kernels::page_positions) * sizeof(std::uint64_t));
   const engine::move_status moved = move_everything_to(1);
   EXPECT_EQ(moved.state, engine::move_state::failed);
   ASSERT_TRUE(moved.failure.has_value());
