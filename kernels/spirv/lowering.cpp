@@ -255,6 +255,19 @@ void lowering::lower_loop(const instruction& in) {
       at(in.result + k, c) = from_carried(in.result + k, carried[slot++]);
 }
 
+// i + step, or the end where the sum would pass the largest i32.
+id lowering::next_turn(const instruction& in, id i) {
+  id sum = add_constant(i, in.imm);
+  std::optional<std::uint32_t> end = known_[in.operands[1]];
+  bool fits =
+      in.imm == 1 ||
+      (end && static_cast<std::int64_t>(static_cast<std::int32_t>(*end)) + in.imm <= INT32_MAX);
+  if (fits) return sum;
+  id left = binary(Op::OpISub, at(in.operands[1]), i);
+  id another = compare(Op::OpULessThan, m_.u32_constant(in.imm), left);
+  return choose(another, sum, at(in.operands[1]), m_.u32());
+}
+
 void lowering::lower_branch(const instruction& in) {
   id then = m_.fresh(), otherwise = m_.fresh(), after = m_.fresh();
   m_.statement(Op::OpSelectionMerge, {after, word(spv::SelectionControlMask::MaskNone)});
