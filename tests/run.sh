@@ -44,6 +44,9 @@ git ls-files '*.cpp' '*.hpp' | xargs clang-format --dry-run --Werror
 step "Tests"
 ctest --test-dir "$build" --output-on-failure -j2
 
+step "Fuzzers, a minute each"
+tests/fuzz/run.sh 60
+
 step "The whole, as a user would run it"
 tests/scenarios/end_to_end.sh "$build"
 

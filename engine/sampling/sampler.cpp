@@ -103,8 +103,7 @@ result<sampler> sampler::create(const sampling_parameters& parameters, std::uint
     out.excluded_.push_back(id);
   }
   std::ranges::sort(out.excluded_);
-  const auto repeated = std::ranges::unique(out.excluded_);
-  out.excluded_.erase(repeated.begin(), repeated.end());
+  out.excluded_.erase(std::unique(out.excluded_.begin(), out.excluded_.end()), out.excluded_.end());
   if (out.excluded_.size() == vocabulary) {
     return fail(error_code::invalid_input,
                 "no token is left to choose from a vocabulary of " + std::to_string(vocabulary),

@@ -10,6 +10,7 @@
 #include "policies/lua/definitions.hpp"
 #include "policies/lua/objects.hpp"
 #include "policies/rule/lint.hpp"
+#include "policies/source_text.hpp"
 #include "policies/vocabulary/nearest.hpp"
 #include "policies/vocabulary/quantity.hpp"
 
@@ -227,6 +228,7 @@ void load_rules(const std::string& name, std::string_view text, std::vector<rule
     if (where.file.empty()) where.file = name;
     faults.push_back({severity::error, where, e.message});
   };
+  if (auto fault = find_not_utf8(name, text)) return faults.push_back(*std::move(fault));
   auto compiled = script::compile(text, name);
   if (!compiled) return report(compiled.error());
   const auto chunk = std::make_shared<const script>(std::move(*compiled));

@@ -8,6 +8,8 @@
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/parser.h>
 
+#include "policies/source_text.hpp"
+
 namespace terrane::policies::yaml {
 namespace {
 
@@ -152,6 +154,7 @@ result<node> parse_document(const std::string& name, std::string_view text) {
   if (const std::size_t nul = text.find('\0'); nul != std::string_view::npos) {
     return fail({name}, "holds a NUL byte at offset " + std::to_string(nul) + "; it is no text");
   }
+  if (auto fault = find_not_utf8(name, text)) return tl::unexpected(*std::move(fault));
   try {
     view_buffer buffer(text);
     std::istream stream(&buffer);

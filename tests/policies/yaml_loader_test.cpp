@@ -176,6 +176,19 @@ TEST(yaml_loader, survives_what_is_no_policy) {
   EXPECT_THAT(faults_of(many + "1]"), ElementsAre(HasSubstr("more than 50000 values")));
 }
 
+// Messages quote the file and are sent as JSON, which is UTF-8.
+TEST(yaml_loader, refuses_other_encodings_where_they_begin) {
+  for (const char* bad : {"caf\xE9", "\xC0\xAF", "\xED\xA0\x80", "\xF5\x80\x80\x80", "\xE2\x82"}) {
+    EXPECT_THAT(faults_of(with("spill", bad)), ElementsAre(HasSubstr("p.yaml:3:1"))) << bad;
+  }
+  EXPECT_THAT(faults_of(with("spill", "caf\xE9")),
+              ElementsAre("p.yaml:3:14: error: the byte E9 is not UTF-8; save the file as UTF-8"));
+  EXPECT_THAT(faults_of(with() + "# \xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80\n"), IsEmpty());
+  const auto lua = policy_set::from_sources({{"p.lua", "-- caf\xE9\n"}});
+  ASSERT_FALSE(lua);
+  EXPECT_THAT(lua.error().front().message, HasSubstr("is not UTF-8"));
+}
+
 TEST(policy_set, keeps_priority_then_file_order) {
   const std::string a = with("name: spill", "name: a");
   const std::string b = with("name: spill", "name: b");
