@@ -86,7 +86,7 @@ result<outcome> run_reply(engine::inference_engine& e, const exact_options& opti
   };
   // A small model would be done before its moves are: while they lag, tokens wait as long as a move
   // is heard to copy. When it is not, it waits for the loop that is held here.
-  constexpr std::chrono::milliseconds copying{60}, a_little{5}, at_most{5000};
+  constexpr std::chrono::milliseconds copying{60}, a_little{250}, at_most{5000};
   std::atomic<std::uint32_t> committed{0};
   std::atomic<steady_time> heard{std::chrono::steady_clock::now()};
   o.reply->after_token = [&](std::size_t tokens) {
