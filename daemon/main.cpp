@@ -4,6 +4,7 @@
 // Exit status: 0 after a clean stop, 1 when it could not start, 2 for usage.
 #include <algorithm>
 #include <cstdio>
+#include <string>
 
 #include <CLI/CLI.hpp>
 
@@ -22,9 +23,22 @@ void tell(const diagnostics& faults) {
 }
 
 int list_devices() {
-  for (const engine::device_candidate& c : engine::list_devices({}))
-    std::printf("%-46s %s%s\n", c.info.name.c_str(), c.info.description.c_str(),
-                c.refused.empty() ? "" : (", refused: " + c.refused).c_str());
+  for (const engine::device_candidate& c : engine::list_devices({})) {
+    std::string what = c.info.description;
+    if (!c.refused.empty()) what += (what.empty() ? "refused: " : ", refused: ") + c.refused;
+    std::printf("%-46s %s\n", c.info.name.c_str(), what.c_str());
+  }
+  return 0;
+}
+
+// The configuration itself has been read without a fault.
+int check_policies(const config& c, const std::string& path) {
+  const auto faults = policies::lint(c.policies);
+  tell(faults);
+  if (std::any_of(faults.begin(), faults.end(),
+                  [](const auto& d) { return d.level == policies::severity::error; }))
+    return 1;
+  std::printf("%s: no faults\n", path.c_str());
   return 0;
 }
 
@@ -51,11 +65,6 @@ int main(int argc, char** argv) {
     tell(c.error());
     return 1;
   }
-  if (check) {
-    auto faults = terrane::policies::lint(c->policies);
-    tell(faults);
-    return std::any_of(faults.begin(), faults.end(),
-                       [](const auto& d) { return d.level == terrane::policies::severity::error; });
-  }
+  if (check) return check_policies(*c, path);
   return live(*c);
 }

@@ -539,6 +539,19 @@ class ProcessTest(unittest.TestCase):
     def test_the_list_of_devices_says_what_each_is(self):
         listed = subprocess.run([TERRANED, "--list-devices"], capture_output=True, text=True)
         self.assertRegex(listed.stdout, r"(?m)^cpu +\S.*thread")
+        self.assertNotRegex(listed.stdout, r"(?m)^\S+ +,")  # a refused one without a description
+
+    def test_a_check_says_what_came_of_it(self):
+        path = self.folder / "checked.yaml"
+        policy = self.folder / "policy.yaml"
+        path.write_text(f"model: {{file: {self.folder}/none.gguf}}\npolicies: [{policy}]\n")
+        policy.write_text("apiVersion: terrane/v1\npolicies: []\n")
+        good = subprocess.run([TERRANED, "--check", "--config", str(path)], capture_output=True, text=True)
+        self.assertEqual((good.returncode, good.stdout), (0, f"{path}: no faults\n"), good.stderr)
+        policy.write_text("apiVersion: terrane/v1\npolicies: 3\n")
+        bad = subprocess.run([TERRANED, "--check", "--config", str(path)], capture_output=True, text=True)
+        self.assertEqual((bad.returncode, bad.stdout), (1, ""))
+        self.assertIn(f"{policy}:2:", bad.stderr)
 
     def test_terranectl_without_a_daemon_says_so(self):
         r = subprocess.run([TERRANECTL, "--socket", str(self.folder / "none.sock"), "status"], capture_output=True, text=True)
