@@ -74,6 +74,10 @@ report() {
                    name, runs, rate, coverage, inputs, memory }' "$log"
     return
   fi
+  if [ "$status" -eq 72 ]; then  # libFuzzer's, for a signal
+    echo "$name: ended from outside before its time; no fault so far" >&2
+    return
+  fi
   local input
   input=$(sed -n 's/.*Test unit written to //p' "$log" | tail -1)
   {
