@@ -2,7 +2,8 @@
 """Compares the speed of terrane-bench with llama.cpp's llama-bench on the same files.
 
 Runs alternate, a run of one program after a run of the other, since other work on a machine comes
-and goes; the table gives medians and their ratio. Decode is measured at the same depth of context:
+and goes; the table gives medians and their ratio. A run of Terrane's is the median of three replies,
+of which the first compiles; llama-bench warms up by itself. Decode is measured at the same depth of context:
 after the prompt, for both.
 
     compare.py --terrane BUILD/bin/terrane-bench --llama PATH/llama-bench [--threads N]
@@ -26,7 +27,7 @@ def run(command):
 
 def terrane(options, model):
     r = run([options.terrane, "speed", "--model", model, "--device", "cpu", "--threads", str(options.threads),
-             "--prompt", str(options.prompt), "--gen", str(options.gen), "--rows", "512", "--repeat", "1",
+             "--prompt", str(options.prompt), "--gen", str(options.gen), "--rows", "512", "--repeat", "3",
              "--context-limit", str(options.prompt + options.gen + 64)])
     return r["prefill_tok_s"], r["decode_tok_s"], r["share_of_bandwidth"]
 
