@@ -82,18 +82,26 @@ connection::awaitable<void> connection::serve() {
 // A client that only closes its sending side still waits for replies; one that is gone hangs up,
 // which ends what it had asked for at once, even while nothing is being written to it.
 connection::awaitable<void> connection::watch_for_hang_up() {
-  auto [wrong] = co_await socket_.async_wait(socket_type::wait_error, as_result);
-  if (wrong) {
-    co_return;  // closed on this side
-  }
-  hung_up_ = true;
-  if (running_ && !running_oneway_) {
-    running_->cancel();
-  }
-  // The wait also ends for out-of-band data, which Varlink does not have.
-  pollfd state{socket_.native_handle(), 0, 0};
-  if (poll(&state, 1, 0) == 0) {
-    close();
+  while (true) {
+    auto [wrong] = co_await socket_.async_wait(socket_type::wait_error, as_result);
+    if (wrong) {
+      co_return;  // closed on this side
+    }
+    // Asio may end a wait for what happened to another socket, closed just before this one was
+    // accepted; so what counts is what this one says.
+    pollfd state{socket_.native_handle(), POLLPRI, 0};
+    if (poll(&state, 1, 0) == 0) {
+      continue;
+    }
+    if ((state.revents & (POLLHUP | POLLERR)) == 0) {
+      close();  // out-of-band data, which Varlink does not have
+      co_return;
+    }
+    hung_up_ = true;
+    if (running_ && !running_oneway_) {
+      running_->cancel();
+    }
+    co_return;
   }
 }
 

@@ -1,5 +1,7 @@
 // The server over a real socket: what well- and ill-behaved clients get.
+#include <atomic>
 #include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -151,6 +153,24 @@ bool is_cancelled(const generate_stream& to) {
   });
   std::unique_lock lock(mutex);
   return changed.wait_for(lock, std::chrono::seconds(10), [&] { return done; });
+}
+
+// Connections that end while others begin: what happens to one socket must not end another.
+TEST_F(server_test, clients_that_come_and_go_at_once_all_get_their_answers) {
+  start();
+  std::atomic<int> unanswered{0};
+  std::vector<std::thread> clients;
+  for (int t = 0; t < 8; ++t) {
+    clients.emplace_back([&] {
+      for (int i = 0; i < 1500; ++i) {
+        raw_client client(path);
+        client.send_message(call_text("Status"));
+        if (!client.receive().is_object()) ++unanswered;
+      }
+    });
+  }
+  for (std::thread& c : clients) c.join();
+  EXPECT_EQ(unanswered, 0);
 }
 
 TEST_F(server_test, a_client_that_disappears_cancels_its_call) {
