@@ -25,7 +25,28 @@ std::size_t character_bytes(std::string_view text) {
   return bytes;
 }
 
+std::string hexadecimal(char byte) {
+  char digits[3];
+  std::snprintf(digits, sizeof digits, "%02X", static_cast<std::uint8_t>(byte));
+  return digits;
+}
+
 }  // namespace
+
+std::string with_escapes(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t bytes = character_bytes(text);
+    if (bytes == 0) {
+      out += "\\x" + hexadecimal(text[0]);
+      text.remove_prefix(1);
+    } else {
+      out += text.substr(0, bytes);
+      text.remove_prefix(bytes);
+    }
+  }
+  return out;
+}
 
 std::optional<diagnostic> find_not_utf8(const std::string& name, std::string_view text) {
   std::size_t at = 0, line_begins = 0;
@@ -33,12 +54,10 @@ std::optional<diagnostic> find_not_utf8(const std::string& name, std::string_vie
   while (at < text.size()) {
     const std::size_t bytes = character_bytes(text.substr(at));
     if (bytes == 0) {
-      char digits[3];
-      std::snprintf(digits, sizeof digits, "%02X", static_cast<std::uint8_t>(text[at]));
       return diagnostic{
           severity::error,
           {name, line, static_cast<int>(at - line_begins) + 1},
-          std::string("the byte ") + digits + " is not UTF-8; save the file as UTF-8"};
+          "the byte " + hexadecimal(text[at]) + " is not UTF-8; save the file as UTF-8"};
     }
     if (text[at] == '\n') {
       line_begins = at + 1;

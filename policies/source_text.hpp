@@ -14,4 +14,7 @@ namespace terrane::policies {
 // its line and column, or nothing. `name` is what messages call the text.
 std::optional<diagnostic> find_not_utf8(const std::string& name, std::string_view text);
 
+// Text of a library that may quote half a character: bytes that are not UTF-8 become \xNN.
+std::string with_escapes(std::string_view text);
+
 }  // namespace terrane::policies

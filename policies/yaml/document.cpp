@@ -172,7 +172,7 @@ result<node> parse_document(const std::string& name, std::string_view text) {
   } catch (const YAML::Exception& e) {
     const bool known = !e.mark.is_null();
     return fail({name, known ? e.mark.line + 1 : 0, known ? e.mark.column + 1 : 0},
-                "not valid YAML: " + e.msg);
+                "not valid YAML: " + with_escapes(e.msg));
   }
 }
 

@@ -189,6 +189,12 @@ TEST(yaml_loader, refuses_other_encodings_where_they_begin) {
   EXPECT_THAT(lua.error().front().message, HasSubstr("is not UTF-8"));
 }
 
+// The parser quotes one byte of a character that is no escape.
+TEST(yaml_loader, quotes_no_half_character) {
+  const std::vector<std::string> faults = faults_of("a: \"\\\xC3\xA9\"\n");
+  EXPECT_THAT(faults, ElementsAre(AllOf(HasSubstr("not valid YAML"), HasSubstr("\\xC3"))));
+}
+
 TEST(policy_set, keeps_priority_then_file_order) {
   const std::string a = with("name: spill", "name: a");
   const std::string b = with("name: spill", "name: b");
