@@ -4,6 +4,7 @@
 #include <atomic>
 #include <functional>
 #include <optional>
+#include <system_error>
 #include <thread>
 
 #include "kernels/formats/finite.hpp"
@@ -104,8 +105,11 @@ class weight_store::slices {
 
   result<void> load(unsigned threads, const std::function<bool(std::uint64_t done)>& progress) {
     std::vector<std::thread> others;
-    for (unsigned t = 1; t < std::min<std::uint64_t>(threads, count_); t++)
-      others.emplace_back([this] { take({}); });
+    try {
+      for (unsigned t = 1; t < std::min<std::uint64_t>(threads, count_); t++)
+        others.emplace_back([this] { take({}); });
+    } catch (const std::system_error&) {  // the system gives no more threads: fewer do it
+    }
     take(progress);
     for (std::thread& t : others) t.join();
     if (failure_) return tl::unexpected<error>(*failure_);
