@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 namespace terrane::bench {
 
@@ -85,6 +86,32 @@ double usual_gap_after(const token_gaps& g, const std::vector<one_move>& moves, 
   return quantile(stay, 0.5);
 }
 
+// What a move added to the gap that its commit fell into, and a gap as usual after it.
+struct pause {
+  double ms = 0;
+  double usual_ms = 0;
+};
+
+// Nothing for a move after which no token came.
+std::optional<pause> pause_of(const token_gaps& g, const std::vector<one_move>& moves,
+                              std::size_t index) {
+  const auto gap = std::lower_bound(g.end.begin(), g.end.end(), moves[index].committed);
+  if (gap == g.end.end()) return std::nullopt;
+  const double usual = usual_gap_after(g, moves, index);
+  const double ms = g.ms[static_cast<std::size_t>(gap - g.end.begin())];
+  return pause{std::max(0.0, ms - usual), usual};
+}
+
+// The pauses of all moves, each as a share of the token interval on the placement it led to.
+boost::json::object pauses_in_tokens(const token_gaps& g, const std::vector<one_move>& moves) {
+  std::vector<double> shares;
+  for (std::size_t index = 0; index < moves.size(); index++) {
+    const std::optional<pause> p = pause_of(g, moves, index);
+    if (p && p->usual_ms > 0) shares.push_back(p->ms / p->usual_ms);
+  }
+  return quantiles(shares);
+}
+
 boost::json::object direction(const token_gaps& g, const std::vector<one_move>& moves,
                               std::uint32_t to, double token_ms) {
   std::vector<double> pauses, stood_still, prepare;
@@ -92,11 +119,7 @@ boost::json::object direction(const token_gaps& g, const std::vector<one_move>& 
   for (std::size_t index = 0; index < moves.size(); index++) {
     const one_move& m = moves[index];
     if (m.to != to) continue;
-    // The gap that the commit fell into, less a gap as usual on the new placement.
-    const auto gap = std::lower_bound(g.end.begin(), g.end.end(), m.committed);
-    if (gap != g.end.end())
-      pauses.push_back(std::max(0.0, g.ms[static_cast<std::size_t>(gap - g.end.begin())] -
-                                         usual_gap_after(g, moves, index)));
+    if (const std::optional<pause> p = pause_of(g, moves, index)) pauses.push_back(p->ms);
     stood_still.push_back(m.status.pause_ms);
     prepare.push_back(m.status.prepare_ms);
     bytes_before = std::max(bytes_before, m.status.bytes_done);
@@ -151,6 +174,7 @@ result<boost::json::object> run_move(const move_options& options) {
       {"moves", moves.size()},
       {"to_second", direction(gaps, moves, 1, token_ms[1])},
       {"back", direction(gaps, moves, 0, token_ms[0])},
+      {"pause_in_tokens", pauses_in_tokens(gaps, moves)},
       {"token_rate_while_preparing", share_while_preparing(gaps, moves, token_ms)},
       {"page_bytes", kernels::page_bytes(e.loaded_model().config().attention)},
       {"layers", e.loaded_model().config().layers},
