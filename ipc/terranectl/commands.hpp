@@ -44,7 +44,6 @@ int fetch_kv(const context& with, const fetch_kv_request& request);
 
 // decide.cpp
 int list_policies(const context& with);
-int lint_policies(const context& with, const std::vector<std::string>& files);
 int reload_policies(const context& with);
 // Each assumption is "OBJECT/METRIC=VALUE".
 int plan(const context& with, const std::vector<std::string>& assumptions, const std::string& file);

@@ -217,26 +217,6 @@ int list_policies(const context& with) {
   });
 }
 
-int lint_policies(const context& with, const std::vector<std::string>& files) {
-  int worst = exit_done;
-  for (const std::string& file : files) {
-    int code = exit_done;
-    const auto text = read_policy(with, file, code);
-    if (text) {
-      code = with.show<policy_lint_reply>("PolicyLint", to_json(policy_lint_request{file, *text}),
-                                          [&](const policy_lint_reply& reply) {
-                                            print_diagnostics(with, reply.diagnostics);
-                                            worst = reply.valid ? worst : exit_failed;
-                                            if (reply.diagnostics.empty()) {
-                                              with.out() << file << ": no faults\n";
-                                            }
-                                          });
-    }
-    worst = std::max(worst, code);
-  }
-  return worst;
-}
-
 int reload_policies(const context& with) {
   return with.show<policy_reload_reply>("PolicyReload", {}, [&](const policy_reload_reply& reply) {
     print_diagnostics(with, reply.diagnostics);

@@ -10,8 +10,6 @@
 namespace terrane::ipc::ctl {
 namespace {
 
-using action = std::function<int(const context&)>;
-
 // A check of CLI11's that says what is possible in few words.
 CLI::Validator at_least(std::int64_t least, const std::string& type_name) {
   return CLI::Validator(
@@ -28,7 +26,8 @@ CLI::Validator at_least(std::int64_t least, const std::string& type_name) {
 // The command line of terranectl. Each command leaves what to do in `chosen`.
 class command_line {
  public:
-  explicit command_line(std::string default_socket) : socket_(std::move(default_socket)) {
+  command_line(std::string default_socket, const std::vector<further_command>& further)
+      : socket_(std::move(default_socket)) {
     app_.require_subcommand(1);
     app_.fallthrough();
     app_.add_option("--socket", socket_,
@@ -42,6 +41,9 @@ class command_line {
     add_talk();
     add_steer();
     add_decide();
+    for (const further_command& one : further) {
+      add(one);
+    }
   }
 
   int run(std::vector<std::string> arguments, const surroundings& around) {
@@ -60,14 +62,21 @@ class command_line {
   }
 
  private:
-  CLI::App* command(CLI::App& under, const char* name, const char* what, action does) {
+  CLI::App* command(CLI::App& under, const std::string& name, const std::string& what,
+                    command_action does) {
     CLI::App* added = under.add_subcommand(name, what);
     added->fallthrough();
     added->callback([this, does = std::move(does)] { chosen_ = does; });
     return added;
   }
-  CLI::App* command(const char* name, const char* what, action does) {
+  CLI::App* command(const char* name, const char* what, command_action does) {
     return command(app_, name, what, std::move(does));
+  }
+
+  void add(const further_command& one) {
+    CLI::App& under = one.under.empty() ? app_ : *app_.get_subcommand(one.under);
+    CLI::App* added = command(under, one.name, one.says, nullptr);
+    added->callback([this, does = one.prepare(*added)] { chosen_ = does; });
   }
 
   // The word in the place of the command, if it is none.
@@ -174,9 +183,6 @@ class command_line {
     policy->require_subcommand(1);
     policy->fallthrough();
     command(*policy, "ls", "The policies in force and what each is doing", list_policies);
-    auto* lint = command(*policy, "lint", "Check policy files; changes nothing",
-                         [this](const context& with) { return lint_policies(with, files_); });
-    lint->add_option("FILE", files_)->required();
     command(*policy, "reload", "Read the policy files again", reload_policies);
 
     auto* dry = command("plan", "What the policies would do now; never acts",
@@ -194,11 +200,10 @@ class command_line {
   }
 
   CLI::App app_{"Query and steer terraned, the Terrane daemon.", "terranectl"};
-  action chosen_;
+  command_action chosen_;
   std::string socket_;
   bool json_ = false;
   std::vector<std::string> words_;
-  std::vector<std::string> files_;
   std::vector<std::string> assume_;
   std::string text_;
   std::int64_t number_ = 0;
@@ -211,8 +216,9 @@ class command_line {
 
 }  // namespace
 
-int run(std::vector<std::string> arguments, const surroundings& around) {
-  return command_line(around.socket).run(std::move(arguments), around);
+int run(std::vector<std::string> arguments, const surroundings& around,
+        const std::vector<further_command>& further) {
+  return command_line(around.socket, further).run(std::move(arguments), around);
 }
 
 }  // namespace terrane::ipc::ctl

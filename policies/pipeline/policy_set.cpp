@@ -18,6 +18,13 @@ namespace fs = std::filesystem;
 
 bool is_yaml(const fs::path& p) { return p.extension() == ".yaml" || p.extension() == ".yml"; }
 bool is_lua(const fs::path& p) { return p.extension() == ".lua"; }
+bool is_test(const fs::path& p) { return p.filename().string().ends_with(test_ending); }
+
+policy_language language_of(const policy_source& source) {
+  if (source.language != policy_language::by_name) return source.language;
+  if (is_yaml(source.name)) return policy_language::yaml;
+  return is_lua(source.name) ? policy_language::lua : policy_language::by_name;
+}
 
 void error_at(const std::string& file, std::string message, std::vector<diagnostic>& faults) {
   faults.push_back({severity::error, {file}, std::move(message)});
@@ -48,7 +55,8 @@ void read_path(const fs::path& path, std::vector<policy_source>& sources,
   if (!fs::is_directory(status)) return read_file(path, sources, faults);
   std::vector<fs::path> files;
   for (fs::directory_iterator at(path, fault), end; !fault && at != end; at.increment(fault)) {
-    if (is_yaml(at->path()) || is_lua(at->path())) files.push_back(at->path());
+    const bool is_policy = is_yaml(at->path()) || is_lua(at->path());
+    if (is_policy && !is_test(at->path())) files.push_back(at->path());
   }
   if (fault) return error_at(path.string(), "cannot be read: " + fault.message(), faults);
   std::ranges::sort(files);
@@ -63,9 +71,14 @@ void compile(const policy_source& source, std::vector<rule>& rules,
                         " KiB, the most a policy file may be",
                     faults);
   }
-  if (is_yaml(source.name)) return yaml::load_rules(source.name, source.text, rules, faults);
-  if (is_lua(source.name)) return lua::load_rules(source.name, source.text, rules, faults);
-  error_at(source.name, "is neither .yaml, .yml nor .lua", faults);
+  switch (language_of(source)) {
+    case policy_language::yaml:
+      return yaml::load_rules(source.name, source.text, rules, faults);
+    case policy_language::lua:
+      return lua::load_rules(source.name, source.text, rules, faults);
+    case policy_language::by_name:
+      error_at(source.name, "is neither .yaml, .yml nor .lua", faults);
+  }
 }
 
 // FNV-1a, 64 bits (Fowler, Noll, Vo): names sources, protects nothing.
@@ -112,10 +125,12 @@ policy_set::load_result<policy_set_ptr> policy_set::from_sources(
   return policy_set_ptr(std::move(set));
 }
 
-policy_set::load_result<policy_set_ptr> policy_set::load(const std::vector<fs::path>& paths) {
+policy_set::load_result<policy_set_ptr> policy_set::load(const std::vector<fs::path>& paths,
+                                                         std::vector<policy_source> further) {
   std::vector<policy_source> sources;
   std::vector<diagnostic> faults;
   for (const fs::path& p : paths) read_path(p, sources, faults);
+  std::ranges::move(further, std::back_inserter(sources));
   if (faults.empty()) return from_sources(sources);
   compiled rest = compile_all(sources);
   std::ranges::move(rest.faults, std::back_inserter(faults));

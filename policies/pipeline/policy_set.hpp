@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <tl/expected.hpp>
@@ -15,12 +16,19 @@
 
 namespace terrane::policies {
 
-// One policy file's name (as shown in messages) and text. The language follows the name's ending:
-// .yaml or .yml, or .lua.
+// By the name's ending, .yaml or .yml or .lua, unless it is said.
+enum class policy_language { by_name, yaml, lua };
+
+// One policy file's name (as shown in messages) and text.
 struct policy_source {
   std::string name;
   std::string text;
+  policy_language language = policy_language::by_name;
 };
+
+// A file that ends so is the test of the policies in the file beside it (policies/scenario/): of
+// vram.yaml or vram.lua in vram.test.yaml. It is no policy file.
+inline constexpr std::string_view test_ending = ".test.yaml";
 
 // The largest policy file that is read, in bytes.
 inline constexpr std::size_t max_policy_file_bytes = 256 * 1024;
@@ -35,8 +43,9 @@ class policy_set {
   using load_result = tl::expected<T, std::vector<diagnostic>>;
 
   // Reads the given files, and of a directory every *.yaml, *.yml and *.lua in name order (not
-  // deeper).
-  static load_result<policy_set_ptr> load(const std::vector<std::filesystem::path>& paths);
+  // deeper) but for tests, and takes `further` texts after them.
+  static load_result<policy_set_ptr> load(const std::vector<std::filesystem::path>& paths,
+                                          std::vector<policy_source> further = {});
   // The same from texts at hand; touches no file.
   static load_result<policy_set_ptr> from_sources(const std::vector<policy_source>& sources);
   // A set without policies.

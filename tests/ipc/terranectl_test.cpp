@@ -4,6 +4,7 @@
 #include <sstream>
 #include <thread>
 
+#include <CLI/App.hpp>
 #include <boost/json/parse.hpp>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,6 +27,7 @@ struct terranectl_test : control_test {
   std::ostringstream err;
   bool typed = false;
   bool terminal = false;
+  std::vector<further_command> further;
 
   int run(std::vector<std::string> arguments, const std::string& input = "") {
     int pipes[2];
@@ -46,7 +48,7 @@ struct terranectl_test : control_test {
     around.colours = terminal;
     around.socket = path;
     around.now_unix_ms = [] { return 1'700'000'090'000; };
-    return ctl::run(std::move(arguments), around);
+    return ctl::run(std::move(arguments), around, further);
   }
 };
 
@@ -328,26 +330,43 @@ TEST_F(terranectl_test, ctrl_c_stops_the_reply_and_the_chat_goes_on) {
   EXPECT_THAT(out.str(), HasSubstr("Once"));
 }
 
-TEST_F(terranectl_test, policies_are_linted_from_files) {
+TEST_F(terranectl_test, a_refused_reload_tells_every_fault) {
   start();
-  const std::string good = folder.path("good.yaml");
-  const std::string bad = folder.path("bad.yaml");
-  std::ofstream(good) << "policies: []\n";
-  std::ofstream(bad) << "policies: []\nfault: 1\n";
-  EXPECT_EQ(run({"policy", "lint", good}), 0);
-  EXPECT_THAT(out.str(), HasSubstr("no faults"));
-  EXPECT_EQ(run({"policy", "lint", good, bad}), 1);
-  EXPECT_THAT(out.str(), HasSubstr(bad + ":2:3: error: unknown key \"fault\""));
-  EXPECT_EQ(run({"policy", "lint", folder.path("missing.yaml")}), 1);
-  EXPECT_THAT(err.str(), HasSubstr("cannot read"));
-  EXPECT_EQ(run({"policy", "lint", folder.path("")}), 1);
-  EXPECT_THAT(err.str(), HasSubstr("is a folder"));
-  EXPECT_EQ(run({"plan", "--file", folder.path("")}), 1);
-  EXPECT_EQ(run({"policy", "lint", "/dev/zero"}), 1);
-  EXPECT_THAT(err.str(), HasSubstr("is longer than 512.0 KiB"));
   EXPECT_EQ(run({"policy", "reload"}), 1);
   EXPECT_THAT(err.str(), HasSubstr("the old set stays in force"));
   EXPECT_THAT(err.str(), HasSubstr("vram.yaml:3:5: leave must be below enter"));
+}
+
+TEST_F(terranectl_test, a_policy_file_that_cannot_be_read_is_not_planned) {
+  start();
+  EXPECT_EQ(run({"plan", "--file", folder.path("missing.yaml")}), 1);
+  EXPECT_THAT(err.str(), HasSubstr("cannot read"));
+  EXPECT_EQ(run({"plan", "--file", folder.path("")}), 1);
+  EXPECT_THAT(err.str(), HasSubstr("is a folder"));
+  EXPECT_EQ(run({"plan", "--file", "/dev/zero"}), 1);
+  EXPECT_THAT(err.str(), HasSubstr("is longer than 512.0 KiB"));
+}
+
+TEST_F(terranectl_test, the_main_may_add_commands_that_need_no_daemon) {
+  std::string read;
+  further = {{"policy", "count", "Count",
+              [&read](CLI::App& parser) -> command_action {
+                parser.add_option("WHAT", read)->required();
+                return [&read](const context& with) {
+                  with.out() << "counted " << read << "\n";
+                  return 0;
+                };
+              }},
+             {"", "alone", "Stands alone",
+              [](CLI::App&) -> command_action { return [](const context&) { return 1; }; }}};
+  EXPECT_EQ(run({"policy", "count", "sheep"}), 0);
+  EXPECT_EQ(out.str(), "counted sheep\n");
+  EXPECT_EQ(run({"policy", "count"}), 2);
+  EXPECT_EQ(run({"alone"}), 1);
+  EXPECT_EQ(run({"policy", "--help"}), 0);
+  EXPECT_THAT(out.str(), HasSubstr("Count"));
+  further.clear();
+  EXPECT_EQ(run({"alone"}), 2);
 }
 
 TEST_F(terranectl_test, plan_explain_and_why_tell_in_sentences) {

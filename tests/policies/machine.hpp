@@ -1,70 +1,13 @@
-// A machine for tests: devices, parts and sessions with numbers that a test sets, sensors that can
-// stop or lie, and an engine that carries moves out in a given time or fails them. It turns into
-// snapshots. No clock: a test says what time it is. One thread.
+// The simulated machine of policies/scenario/, by the name under which these tests use it.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <set>
-#include <string>
-#include <vector>
-
-#include "policies/vocabulary/plan.hpp"
-#include "policies/vocabulary/snapshot.hpp"
+#include "policies/scenario/machine.hpp"
 
 namespace terrane::policies::tests {
 
-inline constexpr double mib = 1024.0 * 1024.0;
-inline constexpr double gib = 1024.0 * mib;
-
-struct machine_device {
-  device_state state;
-  double total = 0;
-  double others = 0;  // bytes used by other programs
-};
-
-class machine {
- public:
-  // `others` bytes are used by other programs.
-  machine_device& add_device(const std::string& name, double total, double others = 0);
-  // "layer.N.attn" and "layer.N.ffn" for each layer, on one device.
-  void add_layers(int count, double attn_bytes, double ffn_bytes, const std::string& device,
-                  double kv_bytes = 0);
-  void add_session(const std::string& id, std::uint64_t tokens, double kv_bytes,
-                   const std::string& device);
-
-  machine_device& device(const std::string& name);
-  part_state& part(const std::string& name);
-  session_state& session(const std::string& id);
-
-  // A sensor of a device ("temp" or "vram") keeps its last sample from now on, or samples again.
-  void stop_sensor(const std::string& device, const std::string& sensor);
-  void resume_sensor(const std::string& device, const std::string& sensor);
-
-  std::int64_t move_ms = 500;            // how long each move takes
-  std::set<std::string> broken_targets;  // moves to these devices fail
-  host_state host;
-
-  // Takes over a plan's moves; they end `move_ms` later.
-  void carry_out(const plan& p, std::int64_t now_ms);
-  // The machine at a time, with all sensors that work sampled then.
-  const snapshot& at(std::int64_t now_ms);
-
- private:
-  struct running_move {
-    planned_move move;
-    std::int64_t ends_ms;
-  };
-
-  void end_moves(std::int64_t now_ms);
-  void arrive(const planned_move& m, std::int64_t now_ms);
-  double ours(const std::string& device) const;
-  void sample(machine_device& d, std::int64_t now_ms);
-
-  std::vector<machine_device> devices_;
-  std::vector<running_move> running_;
-  std::set<std::pair<std::string, std::string>> stopped_;
-  snapshot now_;
-};
+using scenario::gib;
+using scenario::machine;
+using scenario::machine_device;
+using scenario::mib;
 
 }  // namespace terrane::policies::tests

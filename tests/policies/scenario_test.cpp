@@ -1,10 +1,10 @@
 // Every file in tests/scenarios is a test of its own.
-#include "tests/policies/scenario.hpp"
-
 #include <algorithm>
 #include <cctype>
 
 #include <gtest/gtest.h>
+
+#include "policies/scenario/run.hpp"
 
 namespace terrane::policies::tests {
 namespace {
@@ -30,8 +30,8 @@ std::string name_of_file(const testing::TestParamInfo<fs::path>& info) {
 class scenario_files_test : public testing::TestWithParam<fs::path> {};
 
 TEST_P(scenario_files_test, gives_its_plan) {
-  const fs::path root = fs::path(TERRANE_TEST_DATA).parent_path();
-  for (const std::string& problem : run_scenario(GetParam(), root)) ADD_FAILURE() << problem;
+  const scenario::report r = scenario::run_file(GetParam());
+  EXPECT_TRUE(r.passed()) << to_text(r);
 }
 
 INSTANTIATE_TEST_SUITE_P(scenarios, scenario_files_test, testing::ValuesIn(scenario_files()),

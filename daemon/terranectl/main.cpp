@@ -1,3 +1,5 @@
+// terranectl: the client program. Exit status: ipc/README.md.
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
@@ -5,7 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "ipc/terranectl/program.hpp"
+#include "daemon/terranectl/commands.hpp"
 
 namespace {
 
@@ -40,5 +42,6 @@ int main(int argc, char** argv) {
   around.columns = columns_of(STDOUT_FILENO);
   around.socket = environment("TERRANE_SOCKET", "/run/terrane/control.sock");
   around.now_unix_ms = now_unix_ms;
-  return terrane::ipc::ctl::run({argv + 1, argv + argc}, around);
+  return terrane::ipc::ctl::run({argv + 1, argv + argc}, around,
+                                terrane::daemon::ctl::offline_commands());
 }

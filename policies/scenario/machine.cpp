@@ -1,9 +1,11 @@
-#include "tests/policies/machine.hpp"
+#include "policies/scenario/machine.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <stdexcept>
+#include <string_view>
 
-namespace terrane::policies::tests {
+namespace terrane::policies::scenario {
 namespace {
 
 template <class T>
@@ -11,6 +13,22 @@ T& found(std::vector<T>& list, const std::string& name, std::string T::*member) 
   const auto at = std::ranges::find(list, name, member);
   if (at == list.end()) throw std::invalid_argument("the machine has no '" + name + "'");
   return *at;
+}
+
+// The number in "layer.12.attn"; -1 where there is none.
+int layer_of(std::string_view part) {
+  constexpr std::string_view prefix = "layer.";
+  int layer = -1;
+  if (part.starts_with(prefix)) {
+    std::from_chars(part.data() + prefix.size(), part.data() + part.size(), layer);
+  }
+  return layer;
+}
+
+part_kind kind_of(std::string_view part) {
+  if (part == "embedding") return part_kind::embedding;
+  if (part == "head") return part_kind::head;
+  return part.ends_with(".attn") ? part_kind::attention : part_kind::feed_forward;
 }
 
 }  // namespace
@@ -28,31 +46,38 @@ machine_device& machine::add_device(const std::string& name, double total, doubl
 void machine::add_layers(int count, double attn_bytes, double ffn_bytes, const std::string& device,
                          double kv_bytes) {
   for (int i = 0; i < count; ++i) {
-    part_state attn;
-    attn.name = "layer." + std::to_string(i) + ".attn";
-    attn.kind = part_kind::attention;
-    attn.layer = i;
-    attn.device = device;
-    attn.weight_bytes = static_cast<std::uint64_t>(attn_bytes);
-    attn.kv_bytes = static_cast<std::uint64_t>(kv_bytes);
-    part_state ffn = attn;
-    ffn.name = "layer." + std::to_string(i) + ".ffn";
-    ffn.kind = part_kind::feed_forward;
-    ffn.weight_bytes = static_cast<std::uint64_t>(ffn_bytes);
-    ffn.kv_bytes = 0;
-    now_.parts.push_back(attn);
-    now_.parts.push_back(ffn);
+    const std::string layer = "layer." + std::to_string(i);
+    add_part(layer + ".attn", attn_bytes, device).kv_bytes = static_cast<std::uint64_t>(kv_bytes);
+    add_part(layer + ".ffn", ffn_bytes, device);
   }
 }
 
-void machine::add_session(const std::string& id, std::uint64_t tokens, double kv_bytes,
-                          const std::string& device) {
+part_state& machine::add_part(const std::string& name, double bytes, const std::string& device) {
+  part_state p;
+  p.name = name;
+  p.kind = kind_of(name);
+  p.layer = layer_of(name);
+  p.device = device;
+  p.weight_bytes = static_cast<std::uint64_t>(bytes);
+  now_.parts.push_back(std::move(p));
+  return now_.parts.back();
+}
+
+session_state& machine::add_session(const std::string& id, std::uint64_t tokens, double kv_bytes,
+                                    const std::string& device) {
   session_state s;
   s.id = id;
   s.context_tokens = tokens;
   s.home = device;
   s.kv.push_back({device, static_cast<std::uint64_t>(kv_bytes)});
-  now_.sessions.push_back(s);
+  begin_session(std::move(s));
+  return now_.sessions.back();
+}
+
+void machine::begin_session(session_state s) { now_.sessions.push_back(std::move(s)); }
+
+void machine::end_session(const std::string& id) {
+  std::erase_if(now_.sessions, [&](const session_state& s) { return s.id == id; });
 }
 
 machine_device& machine::device(const std::string& name) {
@@ -95,28 +120,43 @@ double machine::ours(const std::string& device_name) const {
   return sum;
 }
 
+// An engine reserves before it copies, so what does not fit fails and leaves the source as it was.
+std::string machine::why_it_fails(const planned_move& m) const {
+  if (broken_targets.contains(m.to)) return "the device is broken";
+  const auto is_target = [&](const machine_device& d) { return d.state.name == m.to; };
+  const auto to = std::ranges::find_if(devices_, is_target);
+  if (to == devices_.end()) return "";  // a fetch to the parts that use it
+  if (to->lost) return "the device is lost";
+  const bool fits = to->others + ours(m.to) + static_cast<double>(m.bytes) <= to->total;
+  return fits ? "" : "the device has no room";
+}
+
 void machine::arrive(const planned_move& m, std::int64_t now_ms) {
-  if (m.kind == subject_kind::part) {
-    part_state& p = part(m.subject);
-    p.device = m.to;
-    p.moved_ms = now_ms;
-    return;
-  }
-  session_state& s = session(m.subject);
+  if (m.kind == subject_kind::session_kv) return arrive_kv(m);
+  part_state& p = part(m.subject);
+  p.device = m.to;
+  p.moved_ms = now_ms;
+}
+
+void machine::arrive_kv(const planned_move& m) {
+  const auto at = std::ranges::find(now_.sessions, m.subject, &session_state::id);
+  if (at == now_.sessions.end()) return;  // it ended meanwhile
+  std::vector<kv_residency>& kv = at->kv;
+  const std::string& to = m.to.empty() ? at->home : m.to;
   std::uint64_t left = m.bytes;
-  for (kv_residency& r : s.kv) {
-    if (r.device == m.to) continue;
+  for (kv_residency& r : kv) {
+    if (r.device == to) continue;
     const std::uint64_t taken = std::min(left, r.bytes);
     r.bytes -= taken;
     left -= taken;
   }
-  const auto there = std::ranges::find(s.kv, m.to, &kv_residency::device);
-  if (there != s.kv.end()) {
+  const auto there = std::ranges::find(kv, to, &kv_residency::device);
+  if (there != kv.end()) {
     there->bytes += m.bytes - left;
   } else {
-    s.kv.push_back({m.to, m.bytes - left});
+    kv.push_back({to, m.bytes - left});
   }
-  std::erase_if(s.kv, [](const kv_residency& r) { return r.bytes == 0; });
+  std::erase_if(kv, [](const kv_residency& r) { return r.bytes == 0; });
 }
 
 void machine::end_moves(std::int64_t now_ms) {
@@ -128,11 +168,10 @@ void machine::end_moves(std::int64_t now_ms) {
       now_.moving.push_back({m.id, m.kind, m.subject, m.from, m.to, m.bytes});
       continue;
     }
-    const bool fails = broken_targets.contains(m.to);
-    if (!fails) arrive(m, r.ends_ms);
+    const std::string why = why_it_fails(m);
+    if (why.empty()) arrive(m, r.ends_ms);
     now_.completed.push_back({m.id, m.kind, m.subject, m.from, m.to, r.ends_ms,
-                              fails ? move_outcome::failed : move_outcome::done,
-                              fails ? "the device is broken" : ""});
+                              why.empty() ? move_outcome::done : move_outcome::failed, why});
   }
   std::erase_if(running_, [&](const running_move& r) { return r.ends_ms <= now_ms; });
 }
@@ -153,6 +192,13 @@ const snapshot& machine::at(std::int64_t now_ms) {
   end_moves(now_ms);
   now_.devices.clear();
   for (machine_device& d : devices_) {
+    if (d.lost) {
+      device_state silent;
+      silent.name = d.state.name;
+      silent.kind = d.state.kind;
+      now_.devices.push_back(std::move(silent));
+      continue;
+    }
     sample(d, now_ms);
     now_.devices.push_back(d.state);
   }
@@ -163,4 +209,4 @@ const snapshot& machine::at(std::int64_t now_ms) {
   return now_;
 }
 
-}  // namespace terrane::policies::tests
+}  // namespace terrane::policies::scenario

@@ -1,0 +1,9 @@
+#include "daemon/terranectl/commands.hpp"
+
+namespace terrane::daemon::ctl {
+
+std::vector<ipc::ctl::further_command> offline_commands() {
+  return {policy_lint(), policy_new(), policy_test()};
+}
+
+}  // namespace terrane::daemon::ctl

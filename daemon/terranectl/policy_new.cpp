@@ -1,0 +1,96 @@
+// terranectl policy new: a policy that works and its test, to start from.
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+#include <CLI/CLI.hpp>
+
+#include "daemon/terranectl/commands.hpp"
+#include "daemon/terranectl/policy_templates.hpp"
+#include "policies/pipeline/policy_set.hpp"
+#include "policies/rule/lint.hpp"
+
+namespace terrane::daemon::ctl {
+namespace {
+
+namespace fs = std::filesystem;
+
+using ipc::ctl::context;
+
+struct wanted_policy {
+  std::string name;
+  bool lua = false;
+  std::string folder = ".";
+};
+
+std::string filled(std::string_view form, const std::string& name) {
+  constexpr std::string_view mark = "@NAME@";
+  std::string text(form);
+  for (std::size_t at = text.find(mark); at != text.npos; at = text.find(mark, at + name.size())) {
+    text.replace(at, mark.size(), name);
+  }
+  return text;
+}
+
+// Why the file could not be written, or nothing. What is there is never touched.
+std::string write_new(const fs::path& path, const std::string& text) {
+  std::FILE* file = std::fopen(path.c_str(), "wx");
+  if (file == nullptr) return path.string() + ": " + std::strerror(errno);
+  const bool whole = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  const bool closed = std::fclose(file) == 0;
+  return whole && closed ? "" : path.string() + " could not be written whole";
+}
+
+int write_policy(const context& with, const wanted_policy& wanted) {
+  if (!policies::is_plain_name(wanted.name, "-_.")) {
+    return with.fail(
+        "'" + wanted.name + "' is no policy name: 1 to 64 letters, digits, '-', '_' and '.'",
+        ipc::ctl::exit_usage);
+  }
+  const fs::path folder = wanted.folder;
+  const fs::path policy = folder / (wanted.name + (wanted.lua ? ".lua" : ".yaml"));
+  const fs::path test = folder / (wanted.name + std::string(policies::test_ending));
+  std::error_code fault;
+  if (!fs::is_directory(folder, fault)) {
+    return with.fail("there is no folder " + folder.string());
+  }
+  for (const fs::path& path : {policy, test}) {
+    if (fs::exists(fs::symlink_status(path, fault))) {
+      return with.fail(path.string() + " is there already; nothing was written");
+    }
+  }
+  const std::string_view form = wanted.lua ? lua_policy_template : yaml_policy_template;
+  for (const auto& [path, text] : {std::pair(policy, form), std::pair(test, test_template)}) {
+    const std::string why = write_new(path, filled(text, wanted.name));
+    if (!why.empty()) return with.fail(why);
+  }
+  if (with.json()) {
+    with.print_json({{"policy", policy.string()}, {"test", test.string()}});
+    return ipc::ctl::exit_done;
+  }
+  with.out() << "Wrote " << policy.string() << " and " << test.string() << ". Next:\n"
+             << "  terranectl policy lint " << policy.string() << "\n"
+             << "  terranectl policy test " << test.string() << "\n"
+             << "  terranectl plan --file " << policy.string()
+             << "    (asks the daemon what it would do now)\n";
+  return ipc::ctl::exit_done;
+}
+
+}  // namespace
+
+ipc::ctl::further_command policy_new() {
+  return {"policy", "new", "Write a policy that works, and its test, to start from",
+          [](CLI::App& parser) -> ipc::ctl::command_action {
+            const auto wanted = std::make_shared<wanted_policy>();
+            parser.add_option("NAME", wanted->name, "How the policy and its files are called")
+                ->required();
+            parser.add_flag("--lua", wanted->lua, "In Lua instead of YAML");
+            parser.add_option("--dir", wanted->folder, "The folder to write to (default: here)");
+            return [wanted](const context& with) { return write_policy(with, *wanted); };
+          }};
+}
+
+}  // namespace terrane::daemon::ctl

@@ -1,0 +1,396 @@
+#include "policies/scenario/script.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "policies/planner/propose.hpp"
+#include "policies/scenario/settings.hpp"
+#include "policies/scenario/sources.hpp"
+#include "policies/vocabulary/nearest.hpp"
+#include "policies/yaml/map_reader.hpp"
+
+namespace terrane::policies::scenario {
+namespace {
+
+using yaml::map_reader;
+using yaml::node;
+using yaml::node_kind;
+
+using faults_list = std::vector<diagnostic>;
+
+// Reads one file. Holds references to what it reads and fills for its short life.
+class script_reader {
+ public:
+  script_reader(script& into, faults_list& faults) : into_(into), faults_(faults) {}
+
+  void read_machine(const node& value);
+  void read_trace(const node& value);
+
+ private:
+  void fault(const source_location& where, std::string message) {
+    faults_.push_back({severity::error, where, std::move(message)});
+  }
+  // The items of a list; a single map or text stands for a list of one.
+  std::vector<const node*> items_of(const node& value) const;
+  std::vector<wanted_text> texts(map_reader& map, std::string_view key);
+  std::vector<wanted_text> pairs(map_reader& map, std::string_view key, std::string_view what);
+  double bytes(map_reader& map, std::string_view key);
+
+  void read_device(const node& value);
+  void read_layers(const node& value);
+  void read_part(const node& value);
+  session_state* read_session(const node& value);
+  void read_places(map_reader& map);
+  bool check_device(const wanted_text& name);
+  std::string device_at(map_reader& map, std::string_view key);
+
+  void read_step(const node& value);
+  void read_set(const node& value, step& into);
+  void read_swing(const node& value, step& into);
+  void read_sensors(map_reader& map, std::string_view key, bool works, step& into);
+  void read_lost(map_reader& map, std::string_view key, bool lost, step& into);
+  void read_comings(map_reader& map, step& into);
+  wanted_moves read_moves(map_reader& map, std::string_view key);
+
+  std::optional<subject> find(const node& name);
+  std::vector<std::string_view> device_names() const;
+
+  script& into_;
+  faults_list& faults_;
+  std::vector<std::string> sessions_;  // every session of the trace so far
+};
+
+std::vector<const node*> script_reader::items_of(const node& value) const {
+  if (value.kind != node_kind::list) return {&value};
+  std::vector<const node*> items;
+  for (const node& item : value.items) items.push_back(&item);
+  return items;
+}
+
+std::vector<wanted_text> script_reader::texts(map_reader& map, std::string_view key) {
+  std::vector<wanted_text> all;
+  const node* value = map.optional_key(key);
+  if (value == nullptr) return all;
+  for (const node* item : items_of(*value)) {
+    if (item->kind == node_kind::scalar) {
+      all.push_back({{}, item->text, item->where});
+    } else {
+      fault(item->where, "'" + std::string(key) + "' must be a text or a list of texts, not " +
+                             std::string(describe(*item)));
+    }
+  }
+  return all;
+}
+
+std::vector<wanted_text> script_reader::pairs(map_reader& map, std::string_view key,
+                                              std::string_view what) {
+  std::vector<wanted_text> all;
+  const node* value = map.optional_key(key);
+  if (value == nullptr) return all;
+  if (value->kind != node_kind::map) {
+    fault(value->where, "'" + std::string(key) + "' must be a map of " + std::string(what) +
+                            ", not " + std::string(describe(*value)));
+    return all;
+  }
+  for (const auto& [name, one] : value->entries) {
+    for (const node* text : items_of(one)) {
+      if (text->kind == node_kind::scalar) {
+        all.push_back({name.text, text->text, text->where});
+      } else {
+        fault(text->where, "'" + name.text + "' needs a text, not " + std::string(describe(*text)));
+      }
+    }
+  }
+  return all;
+}
+
+double script_reader::bytes(map_reader& map, std::string_view key) {
+  return map.quantity(key, unit::bytes).value_or(0);
+}
+
+std::vector<std::string_view> script_reader::device_names() const {
+  std::vector<std::string_view> names;
+  for (const machine_device& d : into_.start.devices()) names.push_back(d.state.name);
+  return names;
+}
+
+bool script_reader::check_device(const wanted_text& name) {
+  const std::vector<std::string_view> known = device_names();
+  if (std::ranges::find(known, name.text) != known.end()) return true;
+  fault(name.where, "the machine has no device '" + name.text + "'" + name_hint(name.text, known));
+  return false;
+}
+
+std::string script_reader::device_at(map_reader& map, std::string_view key) {
+  const node* value = map.required_key(key, "the device that it is on");
+  const std::string name = map.text(key).value_or("");
+  if (!name.empty()) check_device({{}, name, value->where});
+  return name;
+}
+
+// ---- The machine
+
+void script_reader::read_machine(const node& value) {
+  map_reader map(value, "the machine", faults_);
+  if (const node* list = map.required_key("devices", "a list of devices")) {
+    for (const node* d : items_of(*list)) read_device(*d);
+  }
+  if (const node* list = map.optional_key("layers")) {
+    for (const node* l : items_of(*list)) read_layers(*l);
+  }
+  if (const node* list = map.optional_key("parts")) {
+    for (const node* p : items_of(*list)) read_part(*p);
+  }
+  if (const node* list = map.optional_key("sessions")) {
+    for (const node* s : items_of(*list)) read_session(*s);
+  }
+  read_places(map);
+  into_.start.move_ms = map.duration_ms("moves_take").value_or(into_.start.move_ms);
+  if (const node* host = map.optional_key("host")) {
+    for (const change& c : settings_of({subject_is::host, "host"}, *host, into_.start, faults_)) {
+      c.apply(into_.start, 0);
+    }
+  }
+  map.finish();
+}
+
+void script_reader::read_device(const node& value) {
+  map_reader map(value, "a device", faults_);
+  map.required_key("name", "such as cpu, gpu:fast or vulkan:a");
+  const std::string name = map.text("name").value_or("");
+  map.required_key("total", "how much memory it has, such as 8GiB");
+  const std::vector<std::string_view> known = device_names();
+  if (std::ranges::find(known, name) != known.end()) {
+    map.fault(value.where, "there are two devices '" + name + "'");
+  }
+  into_.start.add_device(name, bytes(map, "total"));
+  for (const change& c : settings_of({subject_is::device, name}, map, into_.start)) {
+    c.apply(into_.start, 0);
+  }
+}
+
+void script_reader::read_layers(const node& value) {
+  map_reader map(value, "layers", faults_);
+  const int count = static_cast<int>(map.integer("count", 1, 1000).value_or(1));
+  const double attn = bytes(map, "attn"), ffn = bytes(map, "ffn"), kv = bytes(map, "kv");
+  into_.start.add_layers(count, attn, ffn, device_at(map, "on"), kv);
+  map.finish();
+}
+
+void script_reader::read_part(const node& value) {
+  map_reader map(value, "a part", faults_);
+  map.required_key("name", "such as head or layer.3.expert.7");
+  map.required_key("bytes", "how large it is, such as 500MiB");
+  const std::string name = map.text("name").value_or("");
+  const double size = bytes(map, "bytes");
+  into_.start.add_part(name, size, device_at(map, "on"));
+  map.finish();
+}
+
+session_state* script_reader::read_session(const node& value) {
+  map_reader map(value, "a session", faults_);
+  map.required_key("id", "how the trace calls it");
+  const std::string id = map.text("id").value_or("");
+  if (std::ranges::find(sessions_, id) != sessions_.end()) {
+    map.fault(value.where, "there are two sessions '" + id + "'");
+  }
+  sessions_.push_back(id);
+  const double kv = bytes(map, "kv");
+  const std::string on = device_at(map, "on");
+  session_state& s = into_.start.add_session(id, 0, kv, on);
+  for (const change& c : settings_of({subject_is::session, id}, map, into_.start)) {
+    c.apply(into_.start, 0);
+  }
+  return &s;
+}
+
+void script_reader::read_places(map_reader& map) {
+  for (const wanted_text& name : texts(map, "pinned")) {
+    const std::vector<std::string> parts = parts_like(into_.start, name.text);
+    if (parts.empty()) fault(name.where, "the machine has no part '" + name.text + "'");
+    for (const std::string& p : parts) into_.start.part(p).pinned = true;
+  }
+  for (const wanted_text& name : texts(map, "broken")) {
+    if (check_device(name)) into_.start.broken_targets.insert(name.text);
+  }
+}
+
+// ---- The trace
+
+void script_reader::read_trace(const node& value) {
+  if (value.kind != node_kind::list || value.items.empty()) {
+    return fault(value.where, "'trace' must be a list of steps");
+  }
+  for (const node& s : value.items) read_step(s);
+}
+
+void script_reader::read_step(const node& value) {
+  map_reader map(value, "a step", faults_);
+  map.required_key("at", "a time such as 5s");
+  step s;
+  s.where = value.where;
+  s.at_ms = map.duration_ms("at").value_or(0);
+  if (!into_.steps.empty() && s.at_ms <= into_.steps.back().at_ms) {
+    map.fault(value.where, "a step must be later than the one before it");
+  }
+  if (s.at_ms > longest_trace_ms) map.fault(value.where, "a trace lasts at most seven days");
+  read_comings(map, s);
+  if (const node* changes = map.optional_key("set")) read_set(*changes, s);
+  if (const node* shaken = map.optional_key("swing")) read_swing(*shaken, s);
+  read_sensors(map, "stop", false, s);
+  read_sensors(map, "resume", true, s);
+  read_lost(map, "lose", true, s);
+  read_lost(map, "find", false, s);
+  s.moves = read_moves(map, "expect");
+  s.shadow = read_moves(map, "shadow");
+  s.says = texts(map, "says");
+  s.why = pairs(map, "why", "parts or sessions and what `why` says of them");
+  s.placed = pairs(map, "placed", "parts and the devices they must be on");
+  for (const wanted_text& p : s.placed) {
+    if (parts_like(into_.start, p.about).empty()) {
+      fault(p.where, "the machine has no part '" + p.about + "'");
+    }
+    check_device(p);
+  }
+  map.finish();
+  into_.steps.push_back(std::move(s));
+}
+
+std::optional<subject> script_reader::find(const node& name) {
+  if (name.text == "host") return subject{subject_is::host, name.text};
+  std::vector<std::string_view> known = {"host"};
+  for (const std::string_view d : device_names()) known.push_back(d);
+  if (std::ranges::find(known, name.text) != known.end()) {
+    return subject{subject_is::device, name.text};
+  }
+  if (std::ranges::find(sessions_, name.text) != sessions_.end()) {
+    return subject{subject_is::session, name.text};
+  }
+  if (!parts_like(into_.start, name.text).empty()) return subject{subject_is::parts, name.text};
+  known.insert(known.end(), sessions_.begin(), sessions_.end());
+  fault(name.where, "the machine has no device, session or part '" + name.text + "'" +
+                        name_hint(name.text, known));
+  return std::nullopt;
+}
+
+void script_reader::read_set(const node& value, step& into) {
+  if (value.kind != node_kind::map) {
+    return fault(value.where, "'set' must be a map, such as {gpu: {others: 2GiB}}");
+  }
+  for (const auto& [name, changes] : value.entries) {
+    const std::optional<subject> who = find(name);
+    if (!who) continue;
+    std::vector<change> all = settings_of(*who, changes, into_.start, faults_);
+    std::ranges::move(all, std::back_inserter(into.changes));
+  }
+}
+
+// {every: 2s, gpu: {others: [0GiB, 2GiB]}}
+void script_reader::read_swing(const node& value, step& into) {
+  map_reader map(value, "'swing'", faults_);
+  map.required_key("every", "how long each value stays, such as 1s");
+  const std::int64_t every_ms = map.duration_ms("every").value_or(0);
+  if (map.usable() && value.find("every") != nullptr && every_ms <= 0) {
+    map.fault(value.where, "'every' must be above zero");
+  }
+  for (const auto& [name, changes] : value.entries) {
+    if (name.text == "every") continue;
+    const std::optional<subject> who = find(name);
+    if (!who) continue;
+    for (std::vector<change>& turns : turns_of(*who, changes, into_.start, faults_)) {
+      into.swings.push_back({std::move(turns), std::max<std::int64_t>(every_ms, 1)});
+    }
+  }
+}
+
+void script_reader::read_sensors(map_reader& map, std::string_view key, bool works, step& into) {
+  constexpr std::array<std::string_view, 2> known = {"temp", "vram"};
+  for (const wanted_text& named : texts(map, key)) {
+    const std::size_t dot = named.text.rfind('.');
+    const std::string device = named.text.substr(0, dot);
+    const std::string sensor = dot == std::string::npos ? "" : named.text.substr(dot + 1);
+    if (std::ranges::find(known, sensor) == known.end()) {
+      fault(named.where, "'" + named.text + "' is no sensor; write DEVICE.vram or DEVICE.temp");
+    } else if (check_device({{}, device, named.where})) {
+      into.changes.push_back({named.text + " sensor", [=](machine& m, std::int64_t) {
+                                works ? m.resume_sensor(device, sensor)
+                                      : m.stop_sensor(device, sensor);
+                              }});
+    }
+  }
+}
+
+void script_reader::read_lost(map_reader& map, std::string_view key, bool lost, step& into) {
+  for (const wanted_text& name : texts(map, key)) {
+    if (!check_device(name)) continue;
+    into.changes.push_back(
+        {name.text + " lost",
+         [device = name.text, lost](machine& m, std::int64_t) { m.device(device).lost = lost; }});
+  }
+}
+
+// Sessions that begin or end.
+void script_reader::read_comings(map_reader& map, step& into) {
+  if (const node* list = map.optional_key("open")) {
+    for (const node* item : items_of(*list)) {
+      const session_state opened = *read_session(*item);
+      into_.start.end_session(opened.id);
+      into.changes.push_back(
+          {opened.id + " opens", [opened](machine& m, std::int64_t) { m.begin_session(opened); }});
+    }
+  }
+  for (const wanted_text& name : texts(map, "close")) {
+    if (std::ranges::find(sessions_, name.text) == sessions_.end()) {
+      fault(name.where, "there is no session '" + name.text + "'");
+    }
+    into.changes.push_back(
+        {name.text + " closes", [id = name.text](machine& m, std::int64_t) { m.end_session(id); }});
+  }
+}
+
+wanted_moves script_reader::read_moves(map_reader& map, std::string_view key) {
+  wanted_moves wanted;
+  wanted.where = map.where();
+  const node* value = map.optional_key(key);
+  if (value == nullptr) return wanted;
+  wanted.where = value->where;
+  if (value->kind != node_kind::map) {
+    for (wanted_text& t : texts(map, key)) wanted.exactly.push_back(std::move(t.text));
+    return wanted;
+  }
+  map_reader counts(*value, "'" + std::string(key) + "'", faults_);
+  const auto count = [&](std::string_view name) -> std::optional<std::size_t> {
+    const auto n = counts.integer(name, 0, 1'000'000);
+    return n ? std::optional(static_cast<std::size_t>(*n)) : std::nullopt;
+  };
+  wanted.at_least = count("at_least");
+  wanted.at_most = count("at_most");
+  counts.finish();
+  if (!wanted.counted()) counts.fault(value->where, "write 'at_least', 'at_most' or both");
+  return wanted;
+}
+
+}  // namespace
+
+policy_set::load_result<script> read_script(const std::string& name, std::string_view text,
+                                            const std::filesystem::path& folder) {
+  const result<node> document = yaml::parse_document(name, text);
+  if (!document) return tl::unexpected(faults_list{document.error()});
+  faults_list faults;
+  script read;
+  map_reader top(*document, "a scenario", faults);
+  top.required_key("scenario", "one sentence that says what it shows");
+  read.title = top.text("scenario").value_or("");
+  read.policies = load_policies({name, text, folder}, top, faults);
+  script_reader reader(read, faults);
+  if (const node* m = top.required_key("machine", "its devices, layers and sessions")) {
+    reader.read_machine(*m);
+  }
+  if (const node* t = top.required_key("trace", "a list of steps")) reader.read_trace(*t);
+  top.finish();
+  if (!faults.empty()) return tl::unexpected(std::move(faults));
+  return read;
+}
+
+}  // namespace terrane::policies::scenario

@@ -1,0 +1,203 @@
+#include "policies/scenario/settings.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "policies/planner/propose.hpp"
+#include "policies/vocabulary/nearest.hpp"
+#include "policies/vocabulary/quantity.hpp"
+
+namespace terrane::policies::scenario {
+namespace {
+
+using yaml::map_reader;
+using yaml::node;
+using yaml::node_kind;
+
+// A value as it was written: a quantity in the unit's base, or a text.
+struct written {
+  double number = 0;
+  std::string text;
+};
+
+using setter = void (*)(machine& m, const std::string& who, const written& to, std::int64_t now_ms);
+
+enum class value_kind { quantity, text, device, truth };
+
+struct setting {
+  std::string_view name;
+  value_kind kind;
+  unit measured_in;
+  setter set;
+};
+
+constexpr setting device_settings[] = {
+    {"total", value_kind::quantity, unit::bytes,
+     [](machine& m, const std::string& who, const written& to, std::int64_t) {
+       m.device(who).total = to.number;
+     }},
+    {"others", value_kind::quantity, unit::bytes,
+     [](machine& m, const std::string& who, const written& to, std::int64_t) {
+       m.device(who).others = to.number;
+     }},
+    {"reserved", value_kind::quantity, unit::bytes,
+     [](machine& m, const std::string& who, const written& to, std::int64_t) {
+       m.device(who).state.vram_reserved = {to.number, 0, 1'000'000'000};
+     }},
+    {"temp_c", value_kind::quantity, unit::celsius,
+     [](machine& m, const std::string& who, const written& to, std::int64_t now_ms) {
+       m.device(who).state.temp_c = {to.number, now_ms};
+     }},
+};
+
+constexpr setting host_settings[] = {
+    {"memory_total", value_kind::quantity, unit::bytes,
+     [](machine& m, const std::string&, const written& to, std::int64_t now_ms) {
+       m.host.memory_total = {to.number, now_ms};
+     }},
+    {"memory_available", value_kind::quantity, unit::bytes,
+     [](machine& m, const std::string&, const written& to, std::int64_t now_ms) {
+       m.host.memory_available = {to.number, now_ms};
+     }},
+    {"pressure", value_kind::quantity, unit::percent,
+     [](machine& m, const std::string&, const written& to, std::int64_t now_ms) {
+       m.host.pressure_some_avg10 = {to.number, now_ms};
+     }},
+};
+
+constexpr setting session_settings[] = {
+    {"tokens", value_kind::quantity, unit::tokens,
+     [](machine& m, const std::string& who, const written& to, std::int64_t) {
+       m.session(who).context_tokens = static_cast<std::uint64_t>(to.number);
+     }},
+    {"idle", value_kind::quantity, unit::seconds,
+     [](machine& m, const std::string& who, const written& to, std::int64_t) {
+       m.session(who).idle_s = to.number;
+     }},
+};
+
+constexpr setting part_settings[] = {
+    {"device", value_kind::device, unit::bytes,
+     [](machine& m, const std::string& who, const written& to, std::int64_t) {
+       m.part(who).device = to.text;
+     }},
+    {"kv", value_kind::quantity, unit::bytes,
+     [](machine& m, const std::string& who, const written& to, std::int64_t) {
+       m.part(who).kv_bytes = static_cast<std::uint64_t>(to.number);
+     }},
+    {"pinned", value_kind::truth, unit::bytes,
+     [](machine& m, const std::string& who, const written& to, std::int64_t) {
+       m.part(who).pinned = to.number != 0;
+     }},
+};
+
+std::span<const setting> settings_for(subject_is what) {
+  switch (what) {
+    case subject_is::host:
+      return host_settings;
+    case subject_is::device:
+      return device_settings;
+    case subject_is::session:
+      return session_settings;
+    case subject_is::parts:
+      return part_settings;
+  }
+  return {};
+}
+
+std::string describe_subject(const subject& who) {
+  return who.what == subject_is::host ? "the host" : "'" + who.name + "'";
+}
+
+// Why the text is no value of the setting, or nothing.
+std::string read_value(const setting& s, const std::string& text, const machine& m, written& into) {
+  into.text = text;
+  if (s.kind == value_kind::quantity) {
+    const parsed<double> number = parse_quantity(text, s.measured_in);
+    if (!number) return number.error();
+    into.number = *number;
+  } else if (s.kind == value_kind::truth) {
+    if (text != "true" && text != "false") return "'" + text + "' is neither true nor false";
+    into.number = text == "true" ? 1 : 0;
+  } else if (s.kind == value_kind::device) {
+    std::vector<std::string_view> known;
+    for (const machine_device& d : m.devices()) known.push_back(d.state.name);
+    if (std::ranges::find(known, text) == known.end()) {
+      return "the machine has no device '" + text + "'" + name_hint(text, known);
+    }
+  }
+  return {};
+}
+
+std::optional<change> read_change(const setting& s, const subject& who, const node& value,
+                                  const machine& m, map_reader& map) {
+  const std::string key(s.name);
+  if (value.kind != node_kind::scalar) {
+    map.fault(value.where,
+              "'" + key + "' must be a single value, not " + std::string(describe(value)));
+    return std::nullopt;
+  }
+  written to;
+  if (const std::string why = read_value(s, value.text, m, to); !why.empty()) {
+    map.fault(value.where, "'" + key + "': " + why);
+    return std::nullopt;
+  }
+  std::vector<std::string> names = {who.name};
+  if (who.what == subject_is::parts) names = parts_like(m, who.name);
+  return change{who.name + "." + key, [set = s.set, names = std::move(names), to = std::move(to)](
+                                          machine& changed, std::int64_t now_ms) {
+                  for (const std::string& name : names) set(changed, name, to, now_ms);
+                }};
+}
+
+}  // namespace
+
+std::vector<std::string> parts_like(const machine& m, std::string_view pattern) {
+  std::vector<std::string> names;
+  for (const part_state& p : m.parts()) {
+    if (matches_pattern(pattern, p.name)) names.push_back(p.name);
+  }
+  return names;
+}
+
+std::vector<change> settings_of(const subject& who, map_reader& map, const machine& m) {
+  std::vector<change> changes;
+  for (const setting& s : settings_for(who.what)) {
+    const node* value = map.optional_key(s.name);
+    if (value == nullptr) continue;
+    if (auto c = read_change(s, who, *value, m, map)) changes.push_back(std::move(*c));
+  }
+  map.finish();
+  return changes;
+}
+
+std::vector<change> settings_of(const subject& who, const node& value, const machine& m,
+                                std::vector<diagnostic>& faults) {
+  map_reader map(value, describe_subject(who), faults);
+  return settings_of(who, map, m);
+}
+
+std::vector<std::vector<change>> turns_of(const subject& who, const node& value, const machine& m,
+                                          std::vector<diagnostic>& faults) {
+  std::vector<std::vector<change>> all;
+  map_reader map(value, describe_subject(who), faults);
+  for (const setting& s : settings_for(who.what)) {
+    const node* list = map.optional_key(s.name);
+    if (list == nullptr) continue;
+    if (list->kind != node_kind::list || list->items.size() < 2) {
+      map.fault(list->where,
+                "'" + std::string(s.name) + "' must be a list of values to take turns");
+      continue;
+    }
+    std::vector<change> turns;
+    for (const node& item : list->items) {
+      if (auto c = read_change(s, who, item, m, map)) turns.push_back(std::move(*c));
+    }
+    all.push_back(std::move(turns));
+  }
+  map.finish();
+  return all;
+}
+
+}  // namespace terrane::policies::scenario

@@ -1,0 +1,148 @@
+// The commands of terranectl that need no daemon, as functions.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <boost/json/parse.hpp>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "daemon/terranectl/commands.hpp"
+
+namespace terrane::daemon::ctl {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class temporary_folder {
+ public:
+  temporary_folder() {
+    std::string name = (fs::temp_directory_path() / "terrane_offline_XXXXXX").string();
+    path = mkdtemp(name.data());
+  }
+  ~temporary_folder() { fs::remove_all(path); }
+  fs::path path;
+};
+
+struct offline_commands_test : testing::Test {
+  temporary_folder folder;
+  std::ostringstream out;
+  std::ostringstream err;
+
+  int run(std::vector<std::string> arguments) {
+    out.str("");
+    err.str("");
+    ipc::ctl::surroundings around{out, err};
+    around.socket = folder.path / "none.sock";
+    return ipc::ctl::run(std::move(arguments), around, offline_commands());
+  }
+  std::string write(const std::string& name, const std::string& text) {
+    const fs::path path = folder.path / name;
+    fs::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+    return path;
+  }
+};
+
+TEST_F(offline_commands_test, lint_tells_every_fault_of_files_and_folders) {
+  const std::string good = write("good.yaml", "apiVersion: terrane/v1\npolicies: []\n");
+  const std::string bad = write("bad.yaml", "apiVersion: terrane/v1\npolicies: []\nfault: 1\n");
+  EXPECT_EQ(run({"policy", "lint", good}), 0) << err.str();
+  EXPECT_THAT(out.str(), HasSubstr("good.yaml: no faults"));
+  EXPECT_EQ(run({"policy", "lint", good, bad}), 1);
+  EXPECT_THAT(out.str(), HasSubstr("bad.yaml:3:1: error: a policy file has no key 'fault'"));
+  EXPECT_EQ(run({"policy", "lint", folder.path}), 1);
+  EXPECT_THAT(out.str(), HasSubstr("bad.yaml:3:1"));
+  EXPECT_EQ(run({"policy", "lint", folder.path / "missing.yaml"}), 1);
+  EXPECT_THAT(out.str(), HasSubstr("does not exist"));
+  EXPECT_EQ(run({"policy", "lint", bad, "--json"}), 1);
+  const auto reply = boost::json::parse(out.str());
+  EXPECT_FALSE(reply.at("valid").as_bool());
+  EXPECT_EQ(reply.at("diagnostics").at(0).at("line").as_int64(), 3);
+  EXPECT_EQ(run({"policy", "lint"}), 2);
+}
+
+TEST_F(offline_commands_test, a_new_policy_is_right_and_passes_its_own_test) {
+  for (const bool lua : {false, true}) {
+    const std::string name = lua ? "by-night" : "by-day";
+    std::vector<std::string> arguments = {"policy", "new", name, "--dir", folder.path};
+    if (lua) arguments.push_back("--lua");
+    EXPECT_EQ(run(arguments), 0) << err.str();
+    EXPECT_THAT(out.str(), HasSubstr("policy lint"));
+    const std::string policy = folder.path / (name + (lua ? ".lua" : ".yaml"));
+    EXPECT_EQ(run({"policy", "lint", policy}), 0) << out.str();
+    EXPECT_THAT(out.str(), HasSubstr("no faults"));
+    EXPECT_EQ(run({"policy", "test", folder.path / (name + ".test.yaml")}), 0) << out.str();
+    EXPECT_THAT(out.str(), HasSubstr("4 moves)"));
+  }
+  EXPECT_EQ(run({"policy", "test", folder.path}), 0) << out.str();
+  EXPECT_THAT(out.str(), HasSubstr("2 tests: 2 passed\n"));
+}
+
+TEST_F(offline_commands_test, a_new_policy_overwrites_nothing) {
+  write("mine.test.yaml", "precious");
+  EXPECT_EQ(run({"policy", "new", "mine", "--dir", folder.path}), 1);
+  EXPECT_THAT(err.str(), HasSubstr("mine.test.yaml is there already; nothing was written"));
+  EXPECT_FALSE(fs::exists(folder.path / "mine.yaml"));
+  EXPECT_EQ(run({"policy", "new", "a name", "--dir", folder.path}), 2);
+  EXPECT_THAT(err.str(), HasSubstr("is no policy name"));
+  EXPECT_EQ(run({"policy", "new", "x", "--dir", folder.path / "none"}), 1);
+  EXPECT_THAT(err.str(), HasSubstr("there is no folder"));
+}
+
+TEST_F(offline_commands_test, a_failing_test_says_what_came_instead_and_why) {
+  EXPECT_EQ(run({"policy", "new", "mine", "--dir", folder.path}), 0);
+  const std::string test = folder.path / "mine.test.yaml";
+  std::ifstream in(test);
+  std::string text{std::istreambuf_iterator<char>(in), {}};
+  text.replace(text.find("move layer.5.attn"), 17, "move layer.3.attn");
+  std::ofstream(test) << text;
+  EXPECT_EQ(run({"policy", "test", test}), 1);
+  EXPECT_THAT(out.str(), HasSubstr("FAILED"));
+  EXPECT_THAT(out.str(),
+              HasSubstr("mine.test.yaml:15:7: after 14 s, up to 15 s the moves are not"));
+  EXPECT_THAT(out.str(), HasSubstr("at 15 s     move layer.5.ffn from gpu to cpu\n"));
+  EXPECT_THAT(out.str(), HasSubstr("- missing   move layer.3.attn from gpu to cpu\n"));
+  EXPECT_THAT(out.str(), HasSubstr("+ at 15 s   move layer.5.attn from gpu to cpu\n"));
+  EXPECT_THAT(out.str(), HasSubstr("policy 'mine' engaged for gpu"));
+  EXPECT_THAT(out.str(), HasSubstr("1 test: 0 passed, 1 failed\n"));
+  EXPECT_EQ(run({"policy", "test", test, "--json"}), 1);
+  const auto reply = boost::json::parse(out.str());
+  EXPECT_FALSE(reply.at("passed").as_bool());
+  EXPECT_EQ(reply.at("failures").at(0).at("at_ms").as_int64(), 15'000);
+}
+
+TEST_F(offline_commands_test, a_test_that_cannot_run_is_told_by_line_and_column) {
+  const std::string test = write("odd.test.yaml", R"(scenario: Odd
+yaml: |
+  apiVersion: terrane/v1
+  policies: 3
+machine:
+  devices:
+    - {name: gpu, total: 8GiB, tmp_c: 50C}
+  layers: {count: 2, attn: 1GiB, ffn: 1GiB, on: gpz}
+trace:
+  - {at: 5s, set: {gpu: {others: fast}}}
+  - {at: 4s, expcet: []}
+)");
+  EXPECT_EQ(run({"policy", "test", test}), 2);
+  const std::string where = test;
+  for (const std::string& fault :
+       {where + ":4:13: error: 'policies' must be a list",
+        where + ":7:32: error: a device has no key 'tmp_c'; did you mean 'temp_c'?",
+        where + ":8:49: error: the machine has no device 'gpz'; did you mean 'gpu'?",
+        where + ":10:34: error: 'others': 'fast'",
+        where + ":11:5: error: a step must be later than the one before it",
+        where + ":11:14: error: a step has no key 'expcet'; did you mean 'expect'?"}) {
+    EXPECT_THAT(out.str(), HasSubstr(fault));
+  }
+  EXPECT_THAT(out.str(), HasSubstr("1 could not run"));
+  EXPECT_EQ(run({"policy", "test", folder.path / "none"}), 2);
+  EXPECT_THAT(out.str(), HasSubstr("does not exist"));
+  EXPECT_EQ(run({"policy", "test"}), 2);
+}
+
+}  // namespace
+}  // namespace terrane::daemon::ctl
