@@ -160,7 +160,8 @@ result<std::unique_ptr<inference_engine>> inference_engine::start(
     rooms->back()->weights.check_numbers(options.check_numbers);
     rooms->back()->weights.load_by(std::max(1u, std::thread::hardware_concurrency()));
   }
-  const workspace_shape shape{options.rows, options.sessions, options.context_tokens};
+  const workspace_shape shape{options.rows, options.sessions, options.context_tokens,
+                              options.attention_bytes};
   std::vector<std::vector<resident_block_ptr>> blocks(of->parts().size());
   std::uint64_t total = 0, before = 0;
   for (part_index p = 0; p < blocks.size(); p++) total += of->part_bytes(p);

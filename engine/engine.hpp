@@ -168,8 +168,11 @@ struct engine_options {
   std::uint32_t sessions = 4;            // at once
   std::uint32_t rows = 64;               // tokens of one step; a multiple of 8
   std::vector<std::uint32_t> placement;  // device by part; empty: all on device 0
-  bool check_numbers = true;             // refuse weights with scales that are not finite
-  session_observer on_session;           // may be empty
+  // Of a device, for partial results of attention: a step whose rows have more is attended a few
+  // rows after another.
+  std::uint64_t attention_bytes = 64ULL << 20;
+  bool check_numbers = true;    // refuse weights with scales that are not finite
+  session_observer on_session;  // may be empty
 };
 
 // Called while weights are loaded, with bytes done and in all; returns false to give up.

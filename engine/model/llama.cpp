@@ -65,10 +65,8 @@ void record_attention(part_recorder& r, const model_part& part, part_half half) 
     r.normalise(at.hidden, r.size().rows, norm, {attn_q, attn_k, attn_v});
     r.multiply({attn_q, attn_k, attn_v}, at.qkv, w.qkv_stride(), r.size().rows, false);
     r.rotate_and_store_kv(part.layer);
-    r.attend_here(part.layer);
     return;
   }
-  r.combine(part.layer);
   r.activate(kernels::activation_source::plain, at.attended, w.attended_stride(), 0, {attn_output});
   r.multiply({attn_output}, at.hidden, w.hidden_stride(), r.size().rows, true);
 }

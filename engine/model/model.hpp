@@ -89,8 +89,9 @@ struct model_config {
 struct architecture;
 class part_recorder;
 
-// Which phases of a part: an attention part is recorded in two halves, so that pages on other
-// devices can be attended between them. Other parts have only a first half.
+// Which phases of a part: an attention part is recorded in two halves, up to its queries and what
+// comes after attention, which is the same for every architecture and reaches pages on other
+// devices. Other parts have only a first half.
 enum class part_half { first, second };
 
 class model {

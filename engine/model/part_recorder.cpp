@@ -230,26 +230,34 @@ void part_recorder::rotate_and_store_kv(std::uint32_t layer, std::optional<head_
           norms ? address(norms->q) : 0, norms ? address(norms->k) : 0});
 }
 
-void part_recorder::attend_here(std::uint32_t layer) {
-  const kernels::attention_shape shape = model_.config().attention_of(layer);
-  const workspace::areas& at = workspace_.at();
-  const kernels::attention_tuning tuning = attention_tuning_of(workspace_.on(), size_.rows, shape);
-  append(key_of("attention_partial", shape.window, tuning.warps),
-         [&] { return kernels::attention_partial(shape, tuning); },
-         kernels::attention_partial_grid(shape, size_.rows, size_.chunks),
-         {workspace_.address(at.q), workspace_.positions(), workspace_.slots(),
-          workspace_.rows_word(), workspace_.page_table(layer), workspace_.page_table_stride(),
-          workspace_.address(at.partials), workspace_.shape().rows});
+std::vector<row_range> part_recorder::attention_passes() const {
+  const std::uint32_t together = workspace_.rows_attended_together(size_.rows, size_.chunks);
+  std::vector<row_range> passes;
+  for (std::uint32_t first = 0; first < size_.rows; first += together)
+    passes.push_back({first, std::min(together, size_.rows - first)});
+  return passes;
 }
 
-void part_recorder::combine(std::uint32_t layer) {
+void part_recorder::attend_here(std::uint32_t layer, row_range rows) {
+  const kernels::attention_shape shape = model_.config().attention_of(layer);
+  const workspace::areas& at = workspace_.at();
+  const kernels::attention_tuning tuning = attention_tuning_of(workspace_.on(), rows.count, shape);
+  append(key_of("attention_partial", shape.window, tuning.warps),
+         [&] { return kernels::attention_partial(shape, tuning); },
+         kernels::attention_partial_grid(shape, rows.count, size_.chunks),
+         {workspace_.address(at.q), workspace_.positions(), workspace_.slots(),
+          workspace_.rows_word(), workspace_.page_table(layer), workspace_.page_table_stride(),
+          workspace_.address(at.partials), rows.count, rows.first});
+}
+
+void part_recorder::combine(std::uint32_t layer, row_range rows) {
   const kernels::attention_shape shape = model_.config().attention_of(layer);
   const workspace::areas& at = workspace_.at();
   append(key_of("attention_combine", shape.window),
          [&] { return kernels::attention_combine(shape); },
-         kernels::attention_combine_grid(shape, size_.rows),
+         kernels::attention_combine_grid(shape, rows.count),
          {workspace_.address(at.partials), workspace_.positions(), workspace_.rows_word(),
-          workspace_.address(at.attended), workspace_.shape().rows});
+          workspace_.address(at.attended), rows.count, rows.first});
 }
 
 void part_recorder::give_logits() {

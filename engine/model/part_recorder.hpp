@@ -38,6 +38,11 @@ struct step_size {
   bool operator==(const step_size&) const = default;
 };
 
+// Rows of a step, from `first` on.
+struct row_range {
+  std::uint32_t first = 0, count = 0;
+};
+
 class part_recorder {
  public:
   part_recorder(const workspace& w, kernel_library& library, const model& of, step_size size);
@@ -72,8 +77,11 @@ class part_recorder {
     tensor_place q, k;
   };
   void rotate_and_store_kv(std::uint32_t layer, std::optional<head_norms> norms = {});
-  void attend_here(std::uint32_t layer);
-  void combine(std::uint32_t layer);
+  // Attention of a layer over the pages that are on this device, and then of what that gave with
+  // what came from others. For one of attention_passes() after another: all use the same partials.
+  void attend_here(std::uint32_t layer, row_range rows);
+  void combine(std::uint32_t layer, row_range rows);
+  std::vector<row_range> attention_passes() const;
   // Of the rows that want them: a head whose first block is its norm and whose second is its
   // matrix.
   void give_logits();

@@ -29,6 +29,7 @@ struct execution_plan::stage {
   device_room* other = nullptr;  // of a carry, the target; of attend_away, the part's own device
   std::unique_ptr<command_list> list;
   std::uint32_t layer = 0;   // of attend_away
+  row_range rows;            // of attend_away
   part_index last_part = 0;  // the last part that `list` computes
 };
 
@@ -100,13 +101,30 @@ result<void> execution_plan::close_list(recorded& to, device_room& room,
   return {};
 }
 
+// What lies between the halves of an attention part.
+result<void> execution_plan::record_attention(recorded& to, part_recorder& r, part_index part) {
+  const std::uint32_t layer = model_.parts()[part].layer;
+  device_room& home = *rooms_[where_.parts[part]];
+  for (const row_range& rows : r.attention_passes()) {
+    r.attend_here(layer, rows);
+    if (r.failure()) return tl::unexpected<error>(*r.failure());
+    if (where_.away[layer] != 0) {
+      result<void> ok = close_list(to, home, r.phases(), part);
+      if (ok) ok = add_away_stages(to, layer, home, r.size(), rows);
+      if (!ok) return ok;
+    }
+    r.combine(layer, rows);
+  }
+  return {};
+}
+
 // Attention over the pages of a layer that live on other devices than the part.
 result<void> execution_plan::add_away_stages(recorded& to, std::uint32_t layer, device_room& home,
-                                             step_size size) {
+                                             step_size size, row_range rows) {
   for (const auto& room : rooms_) {
     if ((where_.away[layer] >> room->index & 1U) == 0) continue;
     part_recorder r(*room->space, room->kernels, model_, size);
-    r.attend_here(layer);
+    r.attend_here(layer, rows);
     if (r.failure()) return tl::unexpected<error>(*r.failure());
     result<std::unique_ptr<command_list>> list = room->on->record(r.phases());
     if (!list) return tl::unexpected<error>(list.error());
@@ -116,6 +134,7 @@ result<void> execution_plan::add_away_stages(recorded& to, std::uint32_t layer, 
     s.other = &home;
     s.list = std::move(*list);
     s.layer = layer;
+    s.rows = rows;
     to.stages.push_back(std::move(s));
   }
   return {};
@@ -147,12 +166,9 @@ result<std::unique_ptr<execution_plan::recorded>> execution_plan::record(step_si
     r.phases() = std::move(phases);
     r.begin_part(parts[p], blocks_[p]);
     model_.record(r, parts[p], part_half::first);
-    if (parts[p].kind == part_kind::attention) {
-      if (where_.away[parts[p].layer] != 0 && !r.failure()) {
-        result<void> ok = close_list(*made, room, r.phases(), p);
-        if (ok) ok = add_away_stages(*made, parts[p].layer, room, size);
-        if (!ok) return tl::unexpected<error>(ok.error());
-      }
+    if (parts[p].kind == part_kind::attention && !r.failure()) {
+      result<void> ok = record_attention(*made, r, p);
+      if (!ok) return tl::unexpected<error>(ok.error());
       model_.record(r, parts[p], part_half::second);
     }
     if (r.failure()) return tl::unexpected<error>(*r.failure());
@@ -196,7 +212,7 @@ result<void> execution_plan::run_stage(const stage& s, step_size size,
     case stage::action::carry_hidden:
       return carry_hidden(*s.room, *s.other, size.rows);
     case stage::action::attend_away:
-      return attend_away(s, size, rows);
+      return attend_away(s, rows);
   }
   return {};
 }
@@ -210,30 +226,36 @@ result<void> execution_plan::carry_hidden(device_room& from, device_room& to, st
 }
 
 // Sends the queries to where the pages are and brings back the partials of those pages alone.
-result<void> execution_plan::attend_away(const stage& s, step_size size,
-                                         std::span<const step_row_span> rows) {
+result<void> execution_plan::attend_away(const stage& s, std::span<const step_row_span> spans) {
   device_room &away = *s.room, &home = *s.other;
   result<void> ok = home.on->wait();
   if (!ok) return ok;
   const kernels::attention_shape shape = model_.config().attention_of(s.layer);
-  const std::size_t q_bytes = std::size_t{size.rows} * shape.heads * shape.head_size * 4;
-  ok = copy_between(*home.on, home.space->memory(), home.space->at().q.offset, *away.on,
-                    away.space->memory(), away.space->at().q.offset, q_bytes);
+  const std::size_t q_bytes = std::size_t{4} * shape.heads * shape.head_size;
+  ok = copy_between(*home.on, home.space->memory(),
+                    home.space->at().q.offset + s.rows.first * q_bytes, *away.on,
+                    away.space->memory(), away.space->at().q.offset + s.rows.first * q_bytes,
+                    s.rows.count * q_bytes);
   if (ok) ok = away.on->submit(*s.list);
   if (ok) ok = away.on->wait();
   if (!ok) return ok;
   const std::size_t row_bytes = kernels::partial_row_bytes(shape);
-  const std::size_t chunk_bytes = row_bytes * home.space->shape().rows;
-  for (const step_row_span& span : rows) {
+  const std::size_t chunk_bytes = row_bytes * s.rows.count;
+  for (const step_row_span& span : spans) {
+    const std::uint32_t begin = std::max(span.first_row, s.rows.first);
+    const std::uint32_t end = std::min(span.first_row + span.rows, s.rows.first + s.rows.count);
+    if (begin >= end) continue;
     const std::vector<kv_page_ptr>& pages = (*span.pages)[s.layer];
-    const std::uint32_t first_position = span.last_position + 1 - span.rows;
-    for (std::size_t c = kernels::first_key(shape, first_position) / kernels::page_positions;
-         c <= span.last_position / kernels::page_positions; c++) {
+    const std::uint32_t position_of_row_0 = span.last_position + 1 - span.rows - span.first_row;
+    const std::uint32_t last_chunk = (position_of_row_0 + end - 1) / kernels::page_positions;
+    for (std::size_t c =
+             kernels::first_key(shape, position_of_row_0 + begin) / kernels::page_positions;
+         c <= last_chunk; c++) {
       if (pages[c]->device() != away.index) continue;
-      const std::size_t at = c * chunk_bytes + span.first_row * row_bytes;
+      const std::size_t at = c * chunk_bytes + (begin - s.rows.first) * row_bytes;
       ok = copy_between(*away.on, away.space->memory(), away.space->at().partials.offset + at,
                         *home.on, home.space->memory(), home.space->at().partials.offset + at,
-                        span.rows * row_bytes);
+                        (end - begin) * row_bytes);
       if (!ok) return ok;
     }
   }

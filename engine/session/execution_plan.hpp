@@ -81,11 +81,12 @@ class execution_plan {
   result<std::unique_ptr<recorded>> record(step_size size, bool part_by_part);
   result<void> close_list(recorded& to, device_room& room, std::vector<dispatch>& phases,
                           part_index last);
-  result<void> add_away_stages(recorded& to, std::uint32_t layer, device_room& home,
-                               step_size size);
+  result<void> record_attention(recorded& to, part_recorder& r, part_index part);
+  result<void> add_away_stages(recorded& to, std::uint32_t layer, device_room& home, step_size size,
+                               row_range rows);
   result<void> run_stage(const stage& s, step_size size, std::span<const step_row_span> rows);
   result<void> carry_hidden(device_room& from, device_room& to, std::uint32_t rows);
-  result<void> attend_away(const stage& s, step_size size, std::span<const step_row_span> rows);
+  result<void> attend_away(const stage& s, std::span<const step_row_span> spans);
 
   const model& model_;
   const device_rooms& rooms_;

@@ -22,7 +22,10 @@ std::vector<float> make_rope_table(const rope_settings& rope, std::uint32_t posi
 }  // namespace
 
 workspace::workspace(device& on, const model& of, const workspace_shape& shape)
-    : device_(on), shape_(shape), layers_(of.config().layers) {
+    : device_(on),
+      shape_(shape),
+      layers_(of.config().layers),
+      partial_row_bytes_(kernels::partial_row_bytes(of.config().attention)) {
   const model_config& c = of.config();
   const kernels::attention_shape& a = c.attention;
   const std::uint64_t rows = shape.rows, q = std::uint64_t{a.heads} * a.head_size,
@@ -61,16 +64,23 @@ workspace::workspace(device& on, const model& of, const workspace_shape& shape)
   areas_.f32 = area(rows * widest * 4);
   areas_.qkv = area(rows * qkv_stride_ * 4);
   areas_.q = area(rows * q * 4);
-  areas_.partials =
-      area(std::uint64_t{shape.pages_per_slot()} * rows * kernels::partial_row_bytes(a));
   areas_.attended = area(rows * q * 4);
   areas_.gate_up = area(rows * gate_up_stride_ * 4);
   areas_.logits = area(std::uint64_t{shape.logit_rows()} * logits_stride_ * 4);
+  const std::uint64_t of_a_row = std::uint64_t{shape.pages_per_slot()} * partial_row_bytes_;
+  areas_.partials = area(std::max(of_a_row, std::min(rows * of_a_row, shape.attention_bytes)));
   areas_.total = next;
 }
 
 std::uint64_t workspace::bytes(device& on, const model& of, const workspace_shape& shape) {
   return workspace(on, of, shape).areas_.total;
+}
+
+std::uint32_t workspace::rows_attended_together(std::uint32_t rows, std::uint32_t chunks) const {
+  const std::uint64_t of_a_row =
+      std::uint64_t{std::min(chunks, shape_.pages_per_slot())} * partial_row_bytes_;
+  return static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(rows, std::bit_floor(areas_.partials.bytes / of_a_row)));
 }
 
 result<std::unique_ptr<workspace>> workspace::make(device& on, const model& of,
@@ -79,10 +89,12 @@ result<std::unique_ptr<workspace>> workspace::make(device& on, const model& of,
   result<std::unique_ptr<device_memory>> memory = on.allocate(w->areas_.total, memory_use::scratch);
   if (!memory) return tl::unexpected<error>(memory.error());
   w->memory_ = std::move(*memory);
-  // Everything starts as zero: kernels may read rows that no step has written yet.
-  const std::vector<std::byte> zeros(std::min<std::uint64_t>(w->areas_.total, 4U << 20));
-  for (std::uint64_t at = 0; at < w->areas_.total; at += zeros.size()) {
-    const std::size_t n = std::min<std::uint64_t>(zeros.size(), w->areas_.total - at);
+  // Everything starts as zero, as kernels may read rows that no step has written yet; but not the
+  // partials: of a long context they are much, and a host gives memory only to what is written.
+  const std::uint64_t end = w->areas_.partials.offset;
+  const std::vector<std::byte> zeros(std::min<std::uint64_t>(end, 4U << 20));
+  for (std::uint64_t at = 0; at < end; at += zeros.size()) {
+    const std::size_t n = std::min<std::uint64_t>(zeros.size(), end - at);
     result<void> ok = on.write(*w->memory_, at, std::span(zeros).first(n));
     if (!ok) return tl::unexpected<error>(ok.error());
   }

@@ -21,6 +21,8 @@ struct workspace_shape {
   std::uint32_t rows = 64;           // tokens of one step, a multiple of 8
   std::uint32_t slots = 4;           // sessions at once
   std::uint32_t context_tokens = 0;  // of a session
+  // For attention's partial results; one row's at least are there.
+  std::uint64_t attention_bytes = 0;
   // Rows of one step that may have logits. Of a large vocabulary these are the most of a workspace:
   // one for each session, and some for requests that want every one.
   std::uint32_t logit_rows() const { return std::min(rows, std::max(8U, std::bit_ceil(slots))); }
@@ -78,6 +80,10 @@ class workspace {
   }
   std::uint32_t page_table_stride() const { return layers_ * shape_.pages_per_slot(); }
 
+  // How many of a step's rows can have their partials of so many chunks here at once: those of all
+  // rows of a long context would be more than its KV.
+  std::uint32_t rows_attended_together(std::uint32_t rows, std::uint32_t chunks) const;
+
   struct areas {
     workspace_area inputs, page_tables;
     std::vector<workspace_area> ropes;             // a table for each of model_config::ropes
@@ -85,7 +91,8 @@ class workspace {
     workspace_area branch;                         // what comes to hidden once it is normalised
     workspace_area selected;                       // the rows whose logits are wanted
     workspace_area q8_by_32, q8_by_256, f16, f32;  // activations for the next matrices
-    workspace_area qkv, q, partials, attended, gate_up, logits;
+    workspace_area qkv, q, attended, gate_up, logits;
+    workspace_area partials;  // f32 [chunk][rows attended together][head][head_size + 2]
     std::uint64_t total = 0;
   };
   const areas& at() const { return areas_; }
@@ -105,6 +112,7 @@ class workspace {
   device& device_;
   workspace_shape shape_;
   std::uint32_t layers_;
+  std::uint32_t partial_row_bytes_;
   areas areas_;
   std::uint32_t qkv_stride_ = 0, hidden_stride_ = 0, attended_stride_ = 0, gate_up_stride_ = 0,
                 logits_stride_ = 0;

@@ -30,7 +30,7 @@ class partial_builder {
   }
 
   program build() {
-    row_ = b_.group_y();
+    row_ = b_.group_y() + b_.argument_i32(8);
     b_.branch(lt(row_, b_.load(memory_type::i32, b_.argument_ptr(3))), [&] { live_row(); });
     return b_.finish();
   }
@@ -149,8 +149,8 @@ class partial_builder {
     add(first_, whole, tuning_.values);
     if (tuning_.values > 1) add(whole, end_, 1);
     for (std::uint32_t h = 0; h < pass_; h++) {
-      val out = partial_row(b_, shape_, b_.argument_ptr(6), chunk_, row_, b_.argument_i32(7),
-                            head + b_.u32(h));
+      val out = partial_row(b_, shape_, b_.argument_ptr(6), chunk_, b_.group_y(),
+                            b_.argument_i32(7), head + b_.u32(h));
       for (std::uint32_t d = 0; d < vectors_; d++)
         b_.store_lanes(memory_type::f32, b_.offset(out, 4 * warp_lanes * d),
                        sums[pass_ + h * vectors_ + d]);
@@ -197,7 +197,7 @@ class combine_builder {
       : shape_(shape), b_("attention_combine"), vectors_(shape.head_size / warp_lanes) {}
 
   program build() {
-    row_ = b_.group_y();
+    row_ = b_.group_y() + b_.argument_i32(5);
     b_.branch(lt(row_, b_.load(memory_type::i32, b_.argument_ptr(2))), [&] { live_row(); });
     return b_.finish();
   }
@@ -205,8 +205,8 @@ class combine_builder {
  private:
   // m, l, then the vectors of o.
   vals load_partial(val chunk) {
-    val p =
-        partial_row(b_, shape_, b_.argument_ptr(0), chunk, row_, b_.argument_i32(4), b_.group_x());
+    val p = partial_row(b_, shape_, b_.argument_ptr(0), chunk, b_.group_y(), b_.argument_i32(4),
+                        b_.group_x());
     vals state = {b_.load(memory_type::f32, b_.offset(p, 4 * shape_.head_size)),
                   b_.load(memory_type::f32, b_.offset(p, 4 * (shape_.head_size + 1)))};
     for (std::uint32_t d = 0; d < vectors_; d++)

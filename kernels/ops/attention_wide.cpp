@@ -26,7 +26,7 @@ class wide_partial_builder {
   }
 
   program build() {
-    row_ = b_.group_y();
+    row_ = b_.group_y() + b_.argument_i32(8);
     // Before it is known whether the row is alive: the loads are on their way together.
     const val rows = b_.load(memory_type::i32, b_.argument_ptr(3));
     const val position = b_.load(memory_type::i32, b_.offset(b_.argument_ptr(1), row_, 4));
@@ -122,7 +122,7 @@ class wide_partial_builder {
       from = to;
     }
     const val out =
-        partial_row(b_, shape_, b_.argument_ptr(6), chunk_, row_, b_.argument_i32(7), head);
+        partial_row(b_, shape_, b_.argument_ptr(6), chunk_, b_.group_y(), b_.argument_i32(7), head);
     const val own_out = b_.offset(out, half_, 4 * warp_lanes * vectors_);
     for (std::uint32_t d = 0; d < vectors_; d++)
       b_.store_lanes(memory_type::f32, b_.offset(own_out, 4 * warp_lanes * d), sums[1 + d]);

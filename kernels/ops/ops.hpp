@@ -142,7 +142,8 @@ grid rope_kv_grid(const rope_kv_spec& spec, std::uint32_t rows);
 // One chunk (= page) of attention for each row and head, where the page is here. With a window, the
 // chunks of a row count from the first that it sees: those outside are not even launched.
 //   0 q  1 position  2 slot  3 rows  4 page table  5 pages_per_slot (i32 value)
-//   6 partials  7 row_capacity (i32 value)
+//   6 partials  7 row_capacity (i32 value)  8 the first row (i32 value): group y has the row after
+//   it by y, whose partials lie in row y of each chunk
 // How the work is laid out on a processor; of no bit of the result.
 enum class lane_keys { neighbours, halves };  // lane l has the keys 2l and 2l + 1, or l and l + 32
 struct attention_tuning {
@@ -158,7 +159,7 @@ int attention_warps(const attention_shape& shape);
 grid attention_partial_grid(const attention_shape& shape, std::uint32_t rows, std::uint32_t chunks);
 
 // Folds the partials of all chunks a row sees: out f32 [row][head * head_size], store rule applied.
-//   0 partials  1 position  2 rows  3 out  4 row_capacity (i32 value)
+//   0 partials  1 position  2 rows  3 out  4 row_capacity (i32 value)  5 the first row (i32 value)
 program attention_combine(const attention_shape& shape);
 grid attention_combine_grid(const attention_shape& shape, std::uint32_t rows);
 

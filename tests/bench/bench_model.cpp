@@ -41,6 +41,7 @@ result<std::unique_ptr<engine::inference_engine>> open_model(const model_choice&
   options.sessions = choice.sessions;
   options.context_tokens = choice.context_tokens;
   options.check_numbers = choice.check_numbers;
+  options.attention_bytes = choice.attention_bytes;
   const steady_time opened = std::chrono::steady_clock::now();
   auto started = engine::inference_engine::start(std::move(*model), std::move(devices), options);
   if (times != nullptr)

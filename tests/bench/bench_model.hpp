@@ -33,6 +33,7 @@ struct model_choice {
   unsigned threads = 0;
   std::string cache_folder;  // of compiled code and self-test results; empty: none is kept
   bool check_numbers = true;
+  std::uint64_t attention_bytes = engine::engine_options().attention_bytes;
 };
 
 // How long open_model() took.

@@ -248,9 +248,9 @@ TEST_P(gpu_kernels, attention_over_pages) {
     for (int warps : {1, attention_warps(shape)})
       run_both(attention_partial(shape, {.warps = warps}),
                attention_partial_grid(shape, rows, chunks),
-               {q, position, session, count, pages, chunks, partials, capacity});
+               {q, position, session, count, pages, chunks, partials, capacity, 0});
     run_both(attention_combine(shape), attention_combine_grid(shape, rows),
-             {partials, position, count, out, capacity});
+             {partials, position, count, out, capacity, 0});
     compare("attention");
   }
 }

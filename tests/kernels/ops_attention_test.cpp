@@ -183,9 +183,24 @@ std::vector<floats> run_step(test_target target, const std::vector<session>& ses
   }
   EXPECT_EQ(std::memcmp(partials.data(), by_halves.data(), 4 * partials.size()), 0);
   EXPECT_EQ(std::memcmp(partials.data(), by_warps.data(), 4 * partials.size()), 0);
+  // Rows that share the memory of their partials, one after another.
+  aligned_buffer<float> one(std::size_t{pages_per_slot} * (partial_row_bytes(shape) / 4), NAN);
+  aligned_buffer<float> by_rows(out.size(), 0.0f);
+  for (std::uint32_t r = 0; r < launched; r++) {
+    for (std::uint64_t* table : tables) {
+      std::vector<argument_slot> part = {q.data(), position.data(), slot.data(), count.data(),
+                                         table,    pages_per_slot,  one.data(),  1u,
+                                         r};
+      run_program(target, attention_partial(shape), part, attention_partial_grid(shape, 1, chunks));
+    }
+    std::vector<argument_slot> fold_one = {
+        one.data(), position.data(), count.data(), by_rows.data(), 1u, r};
+    run_program(target, attention_combine(shape), fold_one, attention_combine_grid(shape, 1));
+  }
   std::vector<argument_slot> fold = {partials.data(), position.data(), count.data(), out.data(),
                                      capacity};
   run_program(target, attention_combine(shape), fold, attention_combine_grid(shape, launched));
+  EXPECT_EQ(std::memcmp(out.data(), by_rows.data(), 4 * live * width), 0);
   std::vector<floats> result;
   for (std::size_t r = 0; r < live; r++) {
     for (std::size_t i = 0; i < width; i++)

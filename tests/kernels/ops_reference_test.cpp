@@ -130,13 +130,14 @@ std::uint64_t attention_hash(std::uint32_t rows, std::uint32_t size, bool togeth
   }
   aligned_buffer<float> partials(std::size_t{chunks} * steps * partial_row_bytes(shape) / 4);
   for (std::uint64_t* table : {here.data(), there.data()}) {
-    std::vector<argument_slot> part = {q.data(), position.data(), slot.data(),     count.data(),
-                                       table,    chunks,          partials.data(), steps};
+    std::vector<argument_slot> part = {q.data(),        position.data(), slot.data(),
+                                       count.data(),    table,           chunks,
+                                       partials.data(), steps,           0u};
     run_program(test_target::host, attention_partial(shape), part,
                 attention_partial_grid(shape, steps, chunks));
   }
-  std::vector<argument_slot> fold = {partials.data(), position.data(), count.data(), out.data(),
-                                     steps};
+  std::vector<argument_slot> fold = {partials.data(), position.data(), count.data(),
+                                     out.data(),      steps,           0u};
   run_program(test_target::host, attention_combine(shape), fold,
               attention_combine_grid(shape, steps));
   return hash_of(out.span());

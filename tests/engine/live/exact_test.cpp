@@ -63,6 +63,20 @@ TEST_P(prompt_chunks, do_not_matter) {
 
 INSTANTIATE_TEST_SUITE_P(, prompt_chunks, testing::Values(1, 7, 64, 512));
 
+// Rows that are attended one after another, with pages here and away, as against all together.
+TEST(exact, attention_in_passes_changes_nothing) {
+  std::string hashes[2];
+  for (std::uint64_t bytes : {std::uint64_t{1}, engine::engine_options().attention_bytes}) {
+    bench::exact_options o = tiny_run("tiny", "Q4_1");
+    o.model.attention_bytes = bytes;
+    result<boost::json::object> r = bench::run_exact(o);
+    ASSERT_TRUE(r.has_value()) << to_string(r.error());
+    EXPECT_TRUE(r->at("equal").as_bool()) << boost::json::serialize(*r);
+    hashes[bytes == 1] = std::string(r->at("replies").as_array()[0].at("logits_hash").as_string());
+  }
+  EXPECT_EQ(hashes[0], hashes[1]);
+}
+
 TEST(exact, notices_one_flipped_bit) {
   bench::exact_options o = tiny_run("tiny", "Q4_1");
   o.corrupt = true;
