@@ -1,0 +1,106 @@
+#include "policies/placement/prediction.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "policies/vocabulary/quantity.hpp"
+
+namespace terrane::policies::placement {
+namespace {
+
+std::string in_words(std::uint64_t bytes) {
+  return format_quantity(static_cast<double>(bytes), unit::bytes);
+}
+
+tl::unexpected<refusal> refuse(obstacle what, std::string message) {
+  return tl::unexpected<refusal>(refusal{what, std::move(message)});
+}
+
+// What people and policies insist on.
+outcome<void> check_wishes(const request& r, const placed& where) {
+  for (const pin& p : r.pins)
+    if (where[p.part] != p.device)
+      return refuse(obstacle::contradiction, r.parts[p.part].name + " is pinned to " +
+                                                 r.devices[p.device].name + ", not to " +
+                                                 r.devices[where[p.part]].name);
+  for (const keep_off& k : r.exclusions) {
+    for (std::uint32_t p = 0; p < where.size(); ++p) {
+      if (where[p] == k.device && k.part.value_or(p) == p)
+        return refuse(obstacle::contradiction,
+                      r.parts[p].name + " is to keep off " + r.devices[k.device].name);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+prediction predict(const request& r, const placed& where) {
+  prediction out;
+  out.devices.resize(r.devices.size());
+  // Who holds what is shared; few parts do.
+  std::map<std::pair<std::uint32_t, std::int32_t>, std::uint64_t> shared;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, double> crossing;
+  for (std::uint32_t p = 0; p < where.size(); ++p) {
+    const std::uint32_t d = where[p];
+    device_share& share = out.devices[d];
+    const std::uint64_t kv = kv_bytes(r, p);
+    share.parts++;
+    share.kv_bytes += kv;
+    share.weight_bytes += own_bytes(r, p) - kv;
+    if (r.parts[p].shared >= 0) {
+      std::uint64_t& held = shared[{d, r.parts[p].shared}];
+      const std::uint64_t most = std::max(held, shared_bytes(r, p));
+      share.weight_bytes += most - held;
+      held = most;
+    }
+    const double seconds = r.seconds_of(p, d);
+    share.seconds += seconds;
+    out.parts_s += seconds;
+    if (p == 0 || r.parts[p].begins || where[p - 1] == d) continue;
+    const auto [at, fresh] = crossing.try_emplace({where[p - 1], d}, 0);
+    if (fresh) at->second = link_of(r, where[p - 1], d).seconds(r.activation_bytes);
+    out.crossing_s += at->second;
+    out.crossings++;
+  }
+  for (std::uint32_t d = 0; d < r.devices.size(); ++d) {
+    device_share& share = out.devices[d];
+    if (share.parts != 0) share.fee_bytes = r.devices[d].fee_bytes;
+    const std::uint64_t used = share.weight_bytes + share.kv_bytes;
+    const std::uint64_t room = r.devices[d].room_bytes();
+    share.room_bytes = room > used ? room - used : 0;
+  }
+  out.token_s = out.parts_s + out.crossing_s;
+  return out;
+}
+
+outcome<void> check(const request& r, const placed& where) {
+  if (where.size() != r.parts.size())
+    return refuse(obstacle::malformed, "a placement of " + std::to_string(where.size()) +
+                                           " parts for a model of " +
+                                           std::to_string(r.parts.size()));
+  for (std::uint32_t d : where)
+    if (d >= r.devices.size())
+      return refuse(obstacle::malformed, "a placement names a device that is not there");
+  if (auto ok = check_wishes(r, where); !ok) return ok;
+  const prediction all = predict(r, where);
+  for (std::uint32_t d = 0; d < r.devices.size(); ++d) {
+    const device_share& share = all.devices[d];
+    if (share.parts == 0) continue;
+    const device_supply& device = r.devices[d];
+    if (!device.left_out.empty())
+      return refuse(obstacle::contradiction, device.name + " is not used: " + device.left_out);
+    const std::uint64_t held = share.weight_bytes + share.kv_bytes + share.fee_bytes;
+    const std::uint64_t most =
+        device.budget_bytes > device.reserve_bytes ? device.budget_bytes - device.reserve_bytes : 0;
+    std::uint64_t allowed = most;
+    for (const at_most& l : r.limits)
+      if (l.device == d) allowed = std::min(allowed, l.bytes);
+    if (held > allowed)
+      return refuse(obstacle::packing, device.name + " would hold " + in_words(held) +
+                                           " and may hold " + in_words(allowed));
+  }
+  return {};
+}
+
+}  // namespace terrane::policies::placement
