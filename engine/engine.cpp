@@ -6,6 +6,8 @@
 #include "engine/migration/mover.hpp"
 #include "engine/session/step_loop.hpp"
 #include "engine/tokenizer/from_gguf.hpp"
+#include "engine/tuning/model_kernels.hpp"
+#include "engine/tuning/tuning_gate.hpp"
 
 namespace terrane::engine {
 
@@ -31,6 +33,35 @@ void reply_observer::on_logits(std::uint32_t, std::span<const float>) {}
 
 namespace {
 
+// Beyond so much nothing stays in a cache from one launch to the next.
+constexpr std::size_t most_read_over = std::size_t{256} << 20;
+
+tuning_report tune_for(const model& of, device& on, const workspace_shape& shape,
+                       tuner_settings settings) {
+  settings.read_over_bytes = std::min<std::uint64_t>(most_read_over, of.weight_bytes());
+  return tune(on, kernels_of(of, on, shape), settings);
+}
+
+// Each device once: what is remembered of it, and what there is time for.
+result<void> tune_all(const model& of, const device_rooms& rooms, const workspace_shape& shape,
+                      const engine_options& options) {
+  std::vector<std::uint32_t> order = options.placement;
+  for (std::uint32_t d = 0; d < rooms.size(); d++) order.push_back(d);
+  std::vector<bool> done(rooms.size(), false);
+  const auto begin = options.tuning.now();
+  for (std::uint32_t d : order) {
+    if (done[d]) continue;
+    done[d] = true;
+    tuner_settings settings = options.tuning;
+    const auto spent =
+        std::chrono::duration_cast<std::chrono::milliseconds>(options.tuning.now() - begin);
+    settings.budget = std::max(settings.budget - spent, std::chrono::milliseconds(0));
+    if (tune_for(of, *rooms[d]->on, shape, settings).given_up)
+      return fail(error_code::cancelled, "the start was given up");
+  }
+  return {};
+}
+
 class local_engine final : public inference_engine {
  public:
   local_engine(std::unique_ptr<const model> of, tokenizer words,
@@ -41,6 +72,7 @@ class local_engine final : public inference_engine {
         words_(std::move(words)),
         rooms_(std::move(rooms)),
         options_(options),
+        shape_(shape),
         loop_(*model_, words_, *rooms_, options_, shape, std::move(blocks), std::move(plan)),
         mover_(*model_, *rooms_, shape, loop_) {
     for (const auto& room : *rooms_) devices_.push_back(room->on.get());
@@ -53,6 +85,7 @@ class local_engine final : public inference_engine {
 
   result<session_id> generate(generate_request request,
                               std::shared_ptr<reply_observer> observer) override {
+    const tuning_gate::use devices(gate_);
     return loop_.call([&] { return loop_.accept(std::move(request), std::move(observer)); });
   }
   result<void> stop(session_id id) override {
@@ -67,9 +100,21 @@ class local_engine final : public inference_engine {
   result<move_id> move(move_request request, move_observer observer) override {
     result<void> ok = check(request);
     if (!ok) return tl::unexpected<error>(ok.error());
+    const tuning_gate::use devices(gate_);
     return mover_.add(std::move(request), std::move(observer));
   }
   result<void> cancel_move(move_id id) override { return mover_.cancel(id); }
+
+  result<tuning_report> tune(std::uint32_t device, std::chrono::milliseconds budget,
+                             const std::function<bool(const tuning_progress&)>& progress) override {
+    if (device >= rooms_->size())
+      return fail(error_code::not_found, "there is no device number " + std::to_string(device));
+    if (!gate_.begin_timing())
+      return fail(error_code::conflict, "kernels are being timed already, or a request has come");
+    result<tuning_report> report = tune_alone(device, budget, progress);
+    gate_.end_timing();
+    return report;
+  }
 
   engine_status status() override {
     engine_status out = loop_.call([&] { return loop_.status(); });
@@ -81,6 +126,23 @@ class local_engine final : public inference_engine {
   std::uint64_t revision() const override { return loop_.revision(); }
 
  private:
+  result<tuning_report> tune_alone(std::uint32_t device, std::chrono::milliseconds budget,
+                                   const std::function<bool(const tuning_progress&)>& progress) {
+    if (loop_.call([&] { return loop_.is_replying(); }))
+      return fail(error_code::conflict, "a reply is being given; try again when it has ended");
+    if (!mover_.pending().empty())
+      return fail(error_code::conflict, "a move is under way; try again when it has ended");
+    tuner_settings settings = options_.tuning;
+    settings.again = true;
+    settings.budget = budget;
+    settings.progress = [&](const tuning_progress& p) {
+      return !gate_.wanted() && (!progress || progress(p));
+    };
+    const tuning_report report = tune_for(*model_, *(*rooms_)[device]->on, shape_, settings);
+    loop_.call([&] { loop_.renew_plan(); });
+    return report;
+  }
+
   result<void> check(const move_request& request) const {
     if (request.parts.empty() && !request.spill)
       return fail(error_code::invalid_input, "the move names no part");
@@ -106,6 +168,8 @@ class local_engine final : public inference_engine {
   std::unique_ptr<device_rooms> rooms_;  // plans refer to it
   std::vector<device*> devices_;
   engine_options options_;
+  workspace_shape shape_;
+  tuning_gate gate_;
   step_loop loop_;
   mover mover_;
 };
@@ -162,6 +226,8 @@ result<std::unique_ptr<inference_engine>> inference_engine::start(
   }
   const workspace_shape shape{options.rows, options.sessions, options.context_tokens,
                               options.attention_bytes};
+  ok = tune_all(*of, *rooms, shape, options);
+  if (!ok) return tl::unexpected<error>(ok.error());
   std::vector<std::vector<resident_block_ptr>> blocks(of->parts().size());
   std::uint64_t total = 0, before = 0;
   for (part_index p = 0; p < blocks.size(); p++) total += of->part_bytes(p);

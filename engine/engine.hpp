@@ -24,6 +24,7 @@
 #include "engine/model/model.hpp"
 #include "engine/sampling/sampler.hpp"
 #include "engine/tokenizer/tokenizer.hpp"
+#include "engine/tuning/tuner.hpp"
 #include "kernels/result.hpp"
 
 namespace terrane::engine {
@@ -173,6 +174,9 @@ struct engine_options {
   std::uint64_t attention_bytes = 64ULL << 20;
   bool check_numbers = true;    // refuse weights with scales that are not finite
   session_observer on_session;  // may be empty
+  // Layouts of kernels that are remembered are used. What is not is timed at the start, within the
+  // budget for all devices together, those of the placement first.
+  tuner_settings tuning;
 };
 
 // Called while weights are loaded, with bytes done and in all; returns false to give up.
@@ -203,6 +207,14 @@ class inference_engine {
   // copied.
   virtual result<move_id> move(move_request request, move_observer observer = {}) = 0;
   virtual result<void> cancel_move(move_id move) = 0;  // conflict once it commits
+
+  // Times the kernels of a device anew, on the calling thread, and uses what is found. Refused with
+  // conflict while a reply, a move or another timing goes on. A reply or move that comes meanwhile
+  // waits for the kernel that is being timed and ends the rest: the report says so.
+  // `budget` and `progress` replace those of engine_options::tuning.
+  virtual result<tuning_report> tune(
+      std::uint32_t device, std::chrono::milliseconds budget,
+      const std::function<bool(const tuning_progress&)>& progress) = 0;
 
   virtual engine_status status() = 0;  // waits for the end of the running step
   virtual std::uint64_t revision() const = 0;

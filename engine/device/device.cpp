@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "engine/tuning/device_tuning.hpp"
+
 namespace terrane::engine {
 
 const char* to_string(device_kind kind) {
@@ -58,6 +60,17 @@ class device::accounted_memory : public device_memory {
 };
 
 device::device(device_info info) : info_(std::move(info)), card_(account_of(info_.card)) {}
+
+std::shared_ptr<const device_tuning> device::tuning() {
+  std::lock_guard lock(tuning_guard_);
+  if (tuning_ == nullptr) tuning_ = std::make_shared<const device_tuning>(info_);
+  return tuning_;
+}
+
+void device::use_tuning(std::shared_ptr<const device_tuning> tuning) {
+  std::lock_guard lock(tuning_guard_);
+  tuning_ = std::move(tuning);
+}
 
 std::shared_ptr<device::card_account> device::account_of(const std::string& card) {
   if (card.empty()) return std::make_shared<card_account>();

@@ -40,7 +40,8 @@ struct device_info {
   std::string driver;       // identity of driver and version, for code caches and self-test results
   std::uint64_t memory_bytes = 0;  // what the device has in all
   bool host_memory = false;        // its memory is the host's (CPU, software or integrated GPU)
-  // Of a matrix product: tokens it best takes together, at most, and blocks (kernels::linear_spec).
+  // Of a matrix product, what its driver or compiler suggests: tokens taken together, at most, and
+  // blocks (kernels::linear_spec). Defaults of device_tuning.
   std::uint32_t product_columns = 8;
   int product_blocks = 1;
   // The UUID of the physical card, the same for every driver that offers it; empty: no card of its
@@ -81,6 +82,9 @@ class device_kernel {
   virtual ~device_kernel() = default;
 };
 
+// Where a device runs the workgroups of a phase in turn: those side by side in x first, or in y.
+enum class group_order : std::uint8_t { x_first, y_first };
+
 // One phase: a kernel over a grid of workgroups. It sees the memory written by the phases before
 // it.
 struct dispatch {
@@ -88,6 +92,7 @@ struct dispatch {
   std::uint32_t groups_x = 1;
   std::uint32_t groups_y = 1;
   std::array<std::uint64_t, kernels::max_arguments> arguments{};
+  group_order order = group_order::x_first;  // a device that runs them all at once need not heed it
   bool operator==(const dispatch&) const = default;
 };
 
@@ -107,10 +112,17 @@ class command_list {
   std::uint32_t launches = 0;  // dispatches in it
 };
 
+class device_tuning;  // engine/tuning/device_tuning.hpp
+
 class device {
  public:
   virtual ~device() = default;
   const device_info& info() const { return info_; }
+
+  // How kernels are laid out here: the defaults of the device until it is given another. What was
+  // recorded before keeps to what it was recorded with. Any thread.
+  std::shared_ptr<const device_tuning> tuning();
+  void use_tuning(std::shared_ptr<const device_tuning> tuning);
 
   // Fails with no_room, naming the numbers, when the budget or the device does not suffice. With a
   // `content`, memory that holds it still is preferred: it says so then.
@@ -180,6 +192,8 @@ class device {
   };
   static std::shared_ptr<card_account> account_of(const std::string& card);
 
+  std::mutex tuning_guard_;
+  std::shared_ptr<const device_tuning> tuning_;  // null: nobody has asked for it
   std::shared_ptr<card_account> card_;
   std::array<std::atomic<std::uint64_t>, memory_use_count> used_{};
   std::atomic<std::uint64_t> budget_bytes_{0};

@@ -7,9 +7,6 @@ namespace terrane::engine {
 
 namespace {
 
-// Up to so many rows leave a GPU idle unless several workgroups or many warps share one.
-constexpr std::uint32_t few_rows = 8;
-
 template <class... T>
 std::string key_of(const T&... parts) {
   std::ostringstream s;
@@ -20,41 +17,6 @@ std::string key_of(const T&... parts) {
 std::string kinds_text(const kernels::activation_set& kinds) {
   return std::string(kinds.q8_by_32 ? "q8_32" : "") + (kinds.q8_by_256 ? "q8_256" : "") +
          (kinds.f16 ? "f16" : "") + (kinds.f32 ? "f32" : "");
-}
-
-// Warps of a workgroup that normalises or quantises a row: a CPU runs them in turn on one thread.
-int activation_warps(const device& on) { return on.info().kind == device_kind::cpu ? 1 : 8; }
-
-// A CPU converts keys that follow each other, and has few registers. Measured on a Sapphire Rapids
-// for one page and K/V head of three query heads: 1081 ns as on a GPU, 717 so. Few rows leave a GPU
-// idle unless many warps share a page.
-kernels::attention_tuning attention_tuning_of(const device& on, std::uint32_t rows,
-                                              const kernels::attention_shape& shape) {
-  if (on.info().kind == device_kind::cpu)
-    return {.keys = kernels::lane_keys::halves, .dimensions = 4, .values = 4};
-  const bool wide = !on.info().host_memory && rows <= few_rows;
-  return {.warps = wide ? kernels::attention_warps(shape) : 1};
-}
-
-// Workgroups that share a row of an activation: on a GPU, with few rows, as many as give each warp
-// one quantisation block.
-std::uint32_t activation_parts(const device& on, const kernels::activation_spec& spec,
-                               std::uint32_t rows) {
-  if (on.info().host_memory || rows > few_rows) return 1;
-  const std::uint32_t taken =
-      (spec.outputs.q8_by_256 ? 256U : 32U) * static_cast<std::uint32_t>(spec.warps);
-  return (spec.k + taken - 1) / taken;
-}
-
-// Warps that share the columns of a matrix. On a GPU one warp's loads do not fill a multiprocessor,
-// and a small matrix has fewer groups of rows than there are multiprocessors: as many warps as
-// leave each the same number of segments. Where there are groups enough, or on a CPU, one.
-int linear_warps(const device& on, std::uint32_t k, kernels::grid groups) {
-  constexpr std::uint32_t enough_groups = 4096, most_warps = 16, segment = 256;
-  if (on.info().host_memory || std::uint64_t{groups.x} * groups.y >= enough_groups) return 1;
-  const std::uint32_t segments = (k + segment - 1) / segment;
-  const std::uint32_t turns = (segments + most_warps - 1) / most_warps;
-  return static_cast<int>((segments + turns - 1) / turns);
 }
 
 }  // namespace
@@ -74,7 +36,21 @@ result<const device_kernel*> kernel_library::get(const std::string& key,
 
 part_recorder::part_recorder(const workspace& w, kernel_library& library, const model& of,
                              step_size size)
-    : workspace_(w), library_(library), model_(of), size_(size) {}
+    : workspace_(w), library_(&library), model_(of), tuning_(w.on().tuning()), size_(size) {}
+
+part_recorder::part_recorder(const workspace& on_paper, const model& of, step_size size,
+                             shape_listener listen)
+    : workspace_(on_paper),
+      library_(nullptr),
+      listen_(std::move(listen)),
+      model_(of),
+      tuning_(on_paper.on().tuning()),
+      size_(size) {}
+
+kernel_layout part_recorder::layout_of(const kernel_shape& shape) const {
+  if (listen_) listen_(shape);
+  return tuning_->layout(shape);
+}
 
 void part_recorder::begin_part(const model_part& part, std::vector<resident_block_ptr> blocks) {
   part_ = &part;
@@ -95,16 +71,11 @@ kernels::activation_set part_recorder::kinds(std::initializer_list<tensor_place>
   return set;
 }
 
-std::uint32_t part_recorder::columns(std::uint32_t rows) const {
-  const std::uint32_t most = workspace_.on().info().product_columns;
-  if (rows % most == 0) return most;
-  return std::min(rows, 8u);
-}
-
 void part_recorder::append(const std::string& key, const std::function<kernels::program()>& make,
-                           kernels::grid grid, std::initializer_list<std::uint64_t> arguments) {
-  if (failure_) return;
-  result<const device_kernel*> kernel = library_.get(key, make);
+                           kernels::grid grid, std::initializer_list<std::uint64_t> arguments,
+                           group_order order) {
+  if (failure_ || library_ == nullptr) return;
+  result<const device_kernel*> kernel = library_->get(key, make);
   if (!kernel) {
     failure_ = kernel.error();
     return;
@@ -113,6 +84,7 @@ void part_recorder::append(const std::string& key, const std::function<kernels::
   d.kernel = *kernel;
   d.groups_x = grid.x;
   d.groups_y = grid.y;
+  d.order = order;
   std::copy(arguments.begin(), arguments.end(), d.arguments.begin());
   phases_.push_back(d);
 }
@@ -143,8 +115,7 @@ void part_recorder::normalise(const workspace_area& from, std::uint32_t rows, te
   spec.input_stride = spec.k;
   spec.eps = model_.config().norm_epsilon;
   spec.outputs = kinds(readers);
-  spec.warps = activation_warps(workspace_.on());
-  spec.parts = activation_parts(workspace_.on(), spec, rows);
+  spec = laid_out(spec, std::get<activation_layout>(layout_of({spec, rows})));
   const workspace::areas& at = workspace_.at();
   append(
       key_of("rms_norm", spec.k, spec.eps, kinds_text(spec.outputs), spec.warps, spec.parts),
@@ -162,8 +133,7 @@ void part_recorder::activate(kernels::activation_source source, const workspace_
   spec.input_stride = stride;
   spec.up_offset = up_offset;
   spec.outputs = kinds(readers);
-  spec.warps = activation_warps(workspace_.on());
-  spec.parts = activation_parts(workspace_.on(), spec, size_.rows);
+  spec = laid_out(spec, std::get<activation_layout>(layout_of({spec, size_.rows})));
   const workspace::areas& at = workspace_.at();
   append(key_of("activation", static_cast<int>(source), spec.k, stride, up_offset,
                 kinds_text(spec.outputs), spec.warps, spec.parts),
@@ -177,8 +147,6 @@ void part_recorder::multiply(std::initializer_list<tensor_place> matrices, const
   kernels::linear_spec spec;
   spec.output_stride = stride;
   spec.add_residual = add_residual;
-  spec.columns = columns(rows);
-  if (spec.columns >= 8) spec.together = workspace_.on().info().product_blocks;
   const workspace::areas& at = workspace_.at();
   std::array<std::uint64_t, 3> weights{};
   std::string key;
@@ -191,20 +159,26 @@ void part_recorder::multiply(std::initializer_list<tensor_place> matrices, const
     offset += round_up_32(static_cast<std::uint32_t>(t.n));
     key += key_of(t.format->name, t.n);
   }
-  spec.warps = linear_warps(workspace_.on(), spec.k, kernels::linear_grid(spec, rows));
+  const auto layout = std::get<linear_layout>(layout_of({spec, rows}));
+  spec = laid_out(spec, layout, rows);
   append(
-      key_of("linear", spec.k, stride, add_residual, spec.columns, spec.warps, spec.together, key),
+      key_of("linear", spec.k, stride, add_residual, spec.columns, spec.warps, spec.together,
+             spec.fetch_ahead, key),
       [&] { return kernels::linear(spec); }, kernels::linear_grid(spec, rows),
       {workspace_.address(at.q8_by_32), workspace_.address(at.f16), workspace_.address(at.f32),
        workspace_.address(to), workspace_.address(to), weights[0], weights[1], weights[2],
-       workspace_.address(at.q8_by_256)});
+       workspace_.address(at.q8_by_256)},
+      layout.order);
 }
 
 void part_recorder::add_normalised(const workspace_area& from, tensor_place weight) {
   kernels::add_normalised_spec spec;
   spec.k = model_.config().hidden;
   spec.eps = model_.config().norm_epsilon;
-  spec.warps = activation_warps(workspace_.on());
+  kernels::activation_spec like;  // it reads and folds rows as a norm does
+  like.source = kernels::activation_source::rms_norm;
+  like.k = spec.k;
+  spec.warps = std::get<activation_layout>(tuning_->layout({like, size_.rows})).warps;
   append(key_of("add_normalised", spec.k, spec.eps, spec.warps),
          [&] { return kernels::add_normalised(spec); }, kernels::add_normalised_grid(size_.rows),
          {workspace_.address(from), address(weight), workspace_.address(workspace_.at().hidden)});
@@ -241,8 +215,8 @@ std::vector<row_range> part_recorder::attention_passes() const {
 void part_recorder::attend_here(std::uint32_t layer, row_range rows) {
   const kernels::attention_shape shape = model_.config().attention_of(layer);
   const workspace::areas& at = workspace_.at();
-  const kernels::attention_tuning tuning = attention_tuning_of(workspace_.on(), rows.count, shape);
-  append(key_of("attention_partial", shape.window, tuning.warps),
+  const auto tuning = std::get<kernels::attention_tuning>(layout_of({shape, rows.count}));
+  append(key_of("attention_partial", shape.window, to_text(tuning)),
          [&] { return kernels::attention_partial(shape, tuning); },
          kernels::attention_partial_grid(shape, rows.count, size_.chunks),
          {workspace_.address(at.q), workspace_.positions(), workspace_.slots(),

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/session/workspace.hpp"
+#include "engine/tuning/device_tuning.hpp"
 #include "engine/weights/weight_store.hpp"
 
 namespace terrane::engine {
@@ -46,6 +47,9 @@ struct row_range {
 class part_recorder {
  public:
   part_recorder(const workspace& w, kernel_library& library, const model& of, step_size size);
+  // Compiles and appends nothing, but tells of each kernel whose layout may be chosen.
+  using shape_listener = std::function<void(const kernel_shape& shape)>;
+  part_recorder(const workspace& on_paper, const model& of, step_size size, shape_listener listen);
 
   // The part whose weights the following calls read, in the order of model_part::blocks.
   void begin_part(const model_part& part, std::vector<resident_block_ptr> blocks);
@@ -96,12 +100,16 @@ class part_recorder {
   std::uint64_t address(tensor_place p) const;
   kernels::activation_set kinds(std::initializer_list<tensor_place> readers) const;
   void append(const std::string& key, const std::function<kernels::program()>& make,
-              kernels::grid grid, std::initializer_list<std::uint64_t> arguments);
-  std::uint32_t columns(std::uint32_t rows) const;
+              kernels::grid grid, std::initializer_list<std::uint64_t> arguments,
+              group_order order = group_order::x_first);
+
+  kernel_layout layout_of(const kernel_shape& shape) const;
 
   const workspace& workspace_;
-  kernel_library& library_;
+  kernel_library* library_;  // null: shapes are told instead
+  shape_listener listen_;
   const model& model_;
+  std::shared_ptr<const device_tuning> tuning_;
   step_size size_;
   const model_part* part_ = nullptr;
   std::vector<resident_block_ptr> blocks_;

@@ -414,6 +414,10 @@ void step_loop::close_now(session& s) {
   if (plan_->where() != now) replan(std::move(now));
 }
 
+bool step_loop::is_replying() const {
+  return std::ranges::any_of(sessions_, [](const auto& s) { return s->answering.has_value(); });
+}
+
 engine_status step_loop::status() const {
   engine_status out;
   out.revision = revision_;

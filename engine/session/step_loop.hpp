@@ -45,6 +45,9 @@ class step_loop {
   result<void> close(session_id id);
   engine_status status() const;
   const residency& placement() const { return plan_->where(); }
+  bool is_replying() const;
+  // Records the plan again, with the tuning that devices have now.
+  void renew_plan();
 
   // Moves: adds the pages that the job still lacks and says which of them are full. Returns true
   // when nothing is left to prepare.

@@ -74,6 +74,12 @@ void step_loop::replan(residency where) {
   plan_ = std::move(*made);
 }
 
+void step_loop::renew_plan() {
+  replan(residency(placement()));
+  // What a reply will want first. A fault shows again in its step, which can tell it.
+  static_cast<void>(plan_->prepare(last_size_));
+}
+
 void step_loop::add_pages(move_job& job, const session& s) const {
   const page_targets targets(model_, job, placement().parts);
   for (std::uint32_t layer = 0; layer < s.pages.size(); layer++) {

@@ -59,12 +59,15 @@ class workspace {
                                                  const workspace_shape& shape);
   // The bytes that make() allocates.
   static std::uint64_t bytes(device& on, const model& of, const workspace_shape& shape);
+  // Without memory, its addresses counted from 0: to see which kernels a step would have.
+  static std::unique_ptr<workspace> on_paper(device& on, const model& of,
+                                             const workspace_shape& shape);
 
   device& on() const { return device_; }
   const workspace_shape& shape() const { return shape_; }
   device_memory& memory() const { return *memory_; }
   std::uint64_t address(const workspace_area& area) const {
-    return memory_->address() + area.offset;
+    return (memory_ == nullptr ? 0 : memory_->address()) + area.offset;
   }
 
   // Addresses of the step's inputs.

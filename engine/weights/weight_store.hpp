@@ -13,12 +13,12 @@
 
 namespace terrane::engine {
 
-// A block on a device. `address(t)` is where its tensor t begins.
+// A block on a device. `address(t)` is where its tensor t begins; without memory, counted from 0.
 struct resident_block {
   const weight_block* description = nullptr;
   std::unique_ptr<device_memory> memory;
   std::uint64_t address(std::size_t tensor) const {
-    return memory->address() + description->tensors[tensor].offset;
+    return (memory == nullptr ? 0 : memory->address()) + description->tensors[tensor].offset;
   }
 };
 using resident_block_ptr = std::shared_ptr<const resident_block>;

@@ -182,14 +182,8 @@ vals builder::load_words(val pointer, int count) {
   return emit(opcode::load_words, {pointer.id()}, types, static_cast<std::uint32_t>(count));
 }
 
-namespace {
-
-constexpr std::uint32_t streamed = 1;  // the imm of a load
-
-}  // namespace
-
 val builder::load_lanes(memory_type mem, val pointer) { return lanes_at(mem, pointer, 0); }
-val builder::stream_lanes(memory_type mem, val pointer) { return lanes_at(mem, pointer, streamed); }
+val builder::stream_lanes(memory_type mem, val pointer) { return lanes_at(mem, pointer, ahead_); }
 
 val builder::lanes_at(memory_type mem, val pointer, std::uint32_t imm) {
   scalar_type s = mem == memory_type::f32 ? scalar_type::f32 : scalar_type::i32;
@@ -197,7 +191,7 @@ val builder::lanes_at(memory_type mem, val pointer, std::uint32_t imm) {
 }
 
 vals builder::load_lanes_x4(val pointer) { return lanes_x4_at(pointer, 0); }
-vals builder::stream_lanes_x4(val pointer) { return lanes_x4_at(pointer, streamed); }
+vals builder::stream_lanes_x4(val pointer) { return lanes_x4_at(pointer, ahead_); }
 
 vals builder::lanes_x4_at(val pointer, std::uint32_t imm) {
   std::vector<value_type> types(4, {scalar_type::i32, spread::lane});

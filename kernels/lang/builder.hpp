@@ -72,7 +72,9 @@ class builder {
   vals load_words(val pointer, int count);
   val load_lanes(memory_type mem, val pointer);
   vals load_lanes_x4(val pointer);
-  // The same, of memory that is read through once from low to high addresses (weights).
+  // The same, of memory that is read through once from low to high addresses (weights): a target
+  // may fetch what lies `fetch_ahead` bytes further on, 4 KiB unless said otherwise; 0: nothing.
+  void fetch_ahead(std::uint32_t bytes) { ahead_ = bytes; }
   val stream_lanes(memory_type mem, val pointer);
   vals stream_lanes_x4(val pointer);
   void store(memory_type mem, val pointer, val value);
@@ -124,6 +126,7 @@ class builder {
   region build_region(const vals& parameters, const std::function<vals()>& body);
 
   program program_;
+  std::uint32_t ahead_ = usual_fetch_ahead;
   std::vector<region*> open_;  // innermost last
 };
 

@@ -31,6 +31,8 @@ namespace terrane::kernels {
 inline constexpr int warp_lanes = 32;
 inline constexpr int max_arguments =
     16;  // 8 bytes each: what every Vulkan device takes as push constants
+// How far ahead a streaming load fetches, in bytes: at most, and where nobody says otherwise.
+inline constexpr std::uint32_t most_fetched_ahead = 64u << 10, usual_fetch_ahead = 4096;
 
 enum class scalar_type : std::uint8_t { pred, i32, f32, ptr };
 
@@ -116,8 +118,8 @@ enum class opcode : std::uint8_t {
   load_words,     // (ptr): imm (2..8) consecutive i32 words, as many results; as spread as ptr
   load_lanes,     // (uniform ptr): lane l gets element l
   load_lanes_x4,  // (uniform ptr, 16-byte aligned): lane l gets 16 bytes at ptr + 16 l as 4 words
-                  // Both, imm 1: one of many such loads through rising addresses, each read once; a
-                  //   target may fetch ahead
+                  // Both, imm not 0: one of many such loads through rising addresses, each read
+                  //   once; a target may fetch what lies imm bytes further on
   store,          // (ptr, value[, pred]): lane ptr: each lane (where pred) its own;
                   //   uniform ptr and value: once
   store_lanes,    // (uniform ptr, value): lane l writes element l

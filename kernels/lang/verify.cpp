@@ -145,8 +145,8 @@ class verifier {
       case load_lanes:
       case load_lanes_x4:
         return check(scalar(in, 0, scalar_type::ptr) && uniform(in, 0) &&
-                         in.mem != memory_type::ptr && in.imm <= 1,
-                     in, "wants a uniform pointer");
+                         in.mem != memory_type::ptr && in.imm <= most_fetched_ahead,
+                     in, "wants a uniform pointer and to fetch ahead at most 64 KiB");
       case store:
         return check(scalar(in, 0, scalar_type::ptr) && !type(in, 1).is_tile() &&
                          (!uniform(in, 0) || uniform(in, 1)) &&

@@ -99,7 +99,7 @@ class cpu_lowering {
   llvm::Value* tile_column(value_id tile, unsigned column);
   void lower_tile_map(const instruction& in);
   void lower_memory(const instruction& in);
-  void fetch_ahead(llvm::Value* pointer, unsigned bytes);
+  void fetch_ahead(llvm::Value* pointer, unsigned distance, unsigned bytes);
   llvm::Value* load_from(llvm::Value* pointer, memory_type mem, const value_type& result);
   void store_to(llvm::Value* pointer, memory_type mem, llvm::Value* value, llvm::Value* where);
   void lower_store(const instruction& in);

@@ -34,6 +34,7 @@ class linear_builder {
   }
 
   program build() {
+    b_.fetch_ahead(spec_.fetch_ahead);
     first_column_ = b_.group_y() * b_.i32(columns_);
     vals result = by_format(formats());
     val row_bytes = b_.u32(4 * spec_.output_stride);

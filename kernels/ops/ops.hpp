@@ -97,6 +97,7 @@ struct linear_spec {
   std::uint32_t columns = 1;            // tokens a workgroup computes together: 1, 2, 4, 8, 16
   int warps = 1;                        // share the segments of K (decode)
   int together = 1;  // blocks of K whose products are begun before one is waited for: 1, 2, 4
+  std::uint32_t fetch_ahead = usual_fetch_ahead;  // bytes between a weight and what is fetched
 };
 //   0 rows of q8_by_32  1 f16 rows  2 f32 rows  3 out  4 residual (stride output_stride; may be
 //   out) 5, 6, 7 weights of matrix i  8 rows of q8_by_256
@@ -152,6 +153,7 @@ struct attention_tuning {
   // 1: a warp serves all heads that share a K/V head. Else attention_warps(), what a device wants
   // that few rows leave idle; the rest is settled then.
   int warps = 1;
+  bool operator==(const attention_tuning&) const = default;
 };
 program attention_partial(const attention_shape& shape, const attention_tuning& tuning = {});
 // 1 where a shape has no such form.

@@ -1,9 +1,11 @@
 #include "tests/bench/bench_model.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <future>
 
 #include "engine/session/logits_hash.hpp"
+#include "engine/tuning/device_tuning.hpp"
 #include "tests/bench/interpreter_device.hpp"
 
 namespace terrane::bench {
@@ -42,6 +44,12 @@ result<std::unique_ptr<engine::inference_engine>> open_model(const model_choice&
   options.context_tokens = choice.context_tokens;
   options.check_numbers = choice.check_numbers;
   options.attention_bytes = choice.attention_bytes;
+  options.tuning.cache_folder = choice.cache_folder;
+  options.tuning.warn = [](const std::string& s) { std::fprintf(stderr, "%s\n", s.c_str()); };
+  if (choice.tune) {
+    options.tuning.again = true;
+    options.tuning.budget = std::chrono::minutes(2);
+  }
   const steady_time opened = std::chrono::steady_clock::now();
   auto started = engine::inference_engine::start(std::move(*model), std::move(devices), options);
   if (times != nullptr)
@@ -136,6 +144,17 @@ boost::json::value describe(const engine::inference_engine& e) {
           {"format", c.quantization},
           {"weight_bytes", e.loaded_model().weight_bytes()},
           {"devices", devices}};
+}
+
+boost::json::array tuning_of(engine::device& on) {
+  boost::json::array all;
+  for (const auto& [key, kernel] : on.tuning()->found())
+    all.push_back({{"kernel", key},
+                   {"default", engine::to_text(kernel.by_default)},
+                   {"chosen", engine::difference(kernel.chosen, kernel.by_default)},
+                   {"default_us", kernel.default_us},
+                   {"gain", kernel.gain()}});
+  return all;
 }
 
 }  // namespace terrane::bench

@@ -34,6 +34,7 @@ struct model_choice {
   std::string cache_folder;  // of compiled code and self-test results; empty: none is kept
   bool check_numbers = true;
   std::uint64_t attention_bytes = engine::engine_options().attention_bytes;
+  bool tune = false;  // times all kernels anew; else what the cache folder remembers is used
 };
 
 // How long open_model() took.
@@ -90,5 +91,7 @@ engine::move_status move_and_wait(engine::inference_engine& e, engine::move_requ
 std::uint64_t bytes_per_token(const engine::model& of, std::uint32_t context_tokens);
 
 boost::json::value describe(const engine::inference_engine& e);
+// What the tuner found for the kernels of a device.
+boost::json::array tuning_of(engine::device& on);
 
 }  // namespace terrane::bench

@@ -56,6 +56,8 @@ void add_model(CLI::App& app, model_choice& m) {
   app.add_option("--cache", m.cache_folder,
                  "folder of compiled code and self-test results (none: nothing is kept)");
   app.add_option("--threads", m.threads, "worker threads of the CPU (0: all cores)");
+  app.add_flag("--tune", m.tune,
+               "time the layouts of all kernels first (else: what --cache remembers of them)");
 }
 
 }  // namespace

@@ -128,6 +128,7 @@ result<boost::json::object> run_speed(const speed_options& options) {
                              {"bytes_per_token", bytes},
                              {"read_bandwidth_bytes_s", *bandwidth},
                              {"share_of_bandwidth", rate * static_cast<double>(bytes) / *bandwidth},
+                             {"tuning", tuning_of(*e.devices().front())},
                              {"on", describe(e)}};
 }
 

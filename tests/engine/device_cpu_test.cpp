@@ -117,6 +117,7 @@ void expect_chain(device& d, chain c, std::size_t phases, std::size_t submits) {
     recorded[k].kernel = d.compile(neighbours(c.groups_x, c.turns)).value();
     recorded[k].groups_x = c.groups_x;
     recorded[k].groups_y = c.groups_y;
+    recorded[k].order = k % 3 == 0 ? group_order::y_first : group_order::x_first;
     auto arguments = c.arguments(k, a->address(), b->address());
     std::copy(arguments.begin(), arguments.end(), recorded[k].arguments.begin());
   }
@@ -136,6 +137,37 @@ TEST_P(cpu_device_threads, a_phase_sees_all_of_the_one_before) {
   for (auto [x, y] : {std::pair{1u, 1u}, {2u, 1u}, {5u, 3u}}) expect_chain(*d, {x, y, 1}, 10, 2);
   expect_chain(*d, {64, 1, 1}, 2, 10);
   expect_chain(*d, {5, 1, 100000}, 20, 1);  // slow enough that a worker is late
+}
+
+// On one thread: each group stores whose turn it was.
+TEST(cpu_device, groups_follow_each_other_in_the_order_asked_for) {
+  std::unique_ptr<device> d = make_device(1);
+  constexpr std::uint32_t groups_x = 5, groups_y = 3;
+  builder b("turns", 1);
+  val counter = b.argument_ptr(0);
+  val turn = b.load(memory_type::i32, counter) + b.i32(1);
+  b.store(memory_type::i32, counter, turn);
+  val own = b.offset(counter, b.group_x() + b.group_y() * b.u32(groups_x), 4);
+  b.store(memory_type::i32, b.offset(own, 4), turn);
+  dispatch phase;
+  phase.kernel = d->compile(b.finish()).value();
+  phase.groups_x = groups_x;
+  phase.groups_y = groups_y;
+  for (group_order order : {group_order::x_first, group_order::y_first}) {
+    std::vector<std::int32_t> words(1 + groups_x * groups_y, 0);
+    auto memory = hold(*d, std::as_bytes(std::span(words)));
+    phase.arguments[0] = memory->address();
+    phase.order = order;
+    auto list = d->record(std::span(&phase, 1)).value();
+    ASSERT_TRUE(d->submit(*list).has_value());
+    ASSERT_TRUE(d->wait().has_value());
+    ASSERT_TRUE(d->read(*memory, 0, std::as_writable_bytes(std::span(words))).has_value());
+    for (std::uint32_t y = 0; y < groups_y; y++)
+      for (std::uint32_t x = 0; x < groups_x; x++)
+        EXPECT_EQ(words[1 + y * groups_x + x],
+                  static_cast<std::int32_t>(order == group_order::x_first ? y * groups_x + x + 1
+                                                                          : x * groups_y + y + 1));
+  }
 }
 
 TEST_P(cpu_device_threads, more_lists_than_the_queue_holds_run_in_order) {

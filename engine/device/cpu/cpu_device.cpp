@@ -109,7 +109,7 @@ result<std::unique_ptr<command_list>> cpu_device::record(std::span<const dispatc
                   info_.name);
     }
     const auto& kernel = static_cast<const cpu_kernel&>(*d.kernel);
-    list->phases.push_back({kernel.run, d.groups_x, d.groups_y, d.arguments});
+    list->phases.push_back({kernel.run, d.groups_x, d.groups_y, d.arguments, d.order});
   }
   list->launches = static_cast<std::uint32_t>(phases.size());
   return list;

@@ -61,9 +61,17 @@ std::uint64_t groups_of(const cpu_phase& phase) {
   return std::uint64_t{phase.groups_x} * phase.groups_y;
 }
 
-// Runs groups [first, first + count) in the order x, then y.
+// Runs groups [first, first + count), counted in the phase's order.
 void run_groups(const cpu_phase& phase, std::uint32_t first, std::uint32_t count,
                 std::byte* shared) {
+  if (phase.order == group_order::y_first) {
+    std::uint32_t x = first / phase.groups_y, y = first % phase.groups_y;
+    for (; count > 0; count--) {
+      phase.run(phase.arguments.data(), x, x + 1, y, shared);
+      if (++y == phase.groups_y) y = 0, x++;
+    }
+    return;
+  }
   std::uint32_t y = first / phase.groups_x, x = first % phase.groups_x;
   while (count > 0) {
     std::uint32_t now = std::min(count, phase.groups_x - x);

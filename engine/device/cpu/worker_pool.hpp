@@ -26,6 +26,7 @@ struct cpu_phase {
   kernels::group_function run = nullptr;
   std::uint32_t groups_x = 0, groups_y = 0;
   std::array<std::uint64_t, kernels::max_arguments> arguments{};
+  group_order order = group_order::x_first;
 };
 
 class worker_pool {
