@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <new>
 #include <optional>
 #include <system_error>
 #include <thread>
@@ -122,7 +123,12 @@ class weight_store::slices {
     while (!stopped_) {
       const std::uint64_t slice = next_++;
       if (slice >= count_) return;
-      result<void> ok = load_slice(slice * groups_ * 32, stored, packed);
+      result<void> ok;
+      try {
+        ok = load_slice(slice * groups_ * 32, stored, packed);
+      } catch (const std::bad_alloc&) {
+        ok = fail(error_code::no_room, "no memory for the rows on their way to the device");
+      }
       if (ok && progress && !progress(done_))
         ok = fail(error_code::cancelled, "loading was given up");
       if (ok) continue;

@@ -134,10 +134,10 @@ class command_line {
     add_talk_options(once);
     auto* stop = command("stop", "Stop the reply of a session",
                          [this](const context& with) { return stop_reply(with, number_); });
-    stop->add_option("SESSION", number_)->required();
+    stop->add_option("SESSION", number_, "The session's number, as sessions gives it")->required();
     auto* close = command("close", "End a session; its KV pages return",
                           [this](const context& with) { return close_session(with, number_); });
-    close->add_option("SESSION", number_)->required();
+    close->add_option("SESSION", number_, "The session's number, as sessions gives it")->required();
   }
 
   void add_steer() {
@@ -160,19 +160,20 @@ class command_line {
         ->required();
     auto* cancel = command("cancel", "Give up a move that is being prepared",
                            [this](const context& with) { return cancel_move(with, number_); });
-    cancel->add_option("MOVE", number_)->required();
+    cancel->add_option("MOVE", number_, "The move's number, as move and monitor give it")
+        ->required();
     auto* spill =
         command("spill", "Send older KV pages of a session away", [this](const context& with) {
           return spill_kv(with, {number_, device_, keep_, revision_});
         });
-    spill->add_option("SESSION", number_)->required();
+    spill->add_option("SESSION", number_, "The session's number, as sessions gives it")->required();
     spill->add_option("--to", device_, "The device (default: the host)");
     spill->add_option("--keep", keep_, "Keep the newest so many tokens where they are")
         ->check(at_least(0, "N"));
     auto* fetch = command("fetch", "Bring KV pages of a session back", [this](const context& with) {
       return fetch_kv(with, {number_, revision_});
     });
-    fetch->add_option("SESSION", number_)->required();
+    fetch->add_option("SESSION", number_, "The session's number, as sessions gives it")->required();
     for (CLI::App* one : {move, spill, fetch}) {
       one->add_option("--revision", revision_, "Only if the placement has this revision");
     }
@@ -193,10 +194,12 @@ class command_line {
     dry->add_option("--file", text_, "Try this policy file instead of those in force");
     auto* explanation = command("explain", "What was seen, considered and done in a decision",
                                 [this](const context& with) { return explain(with, number_); });
-    explanation->add_option("ID", number_)->required();
+    explanation
+        ->add_option("ID", number_, "The decision's number, as monitor, why and status give it")
+        ->required();
     auto* reason = command("why", "Why a part is where it is",
                            [this](const context& with) { return why(with, text_); });
-    reason->add_option("PART", text_)->required();
+    reason->add_option("PART", text_, "The part, such as layer.3.ffn")->required();
   }
 
   CLI::App app_{"Query and steer terraned, the Terrane daemon.", "terranectl"};

@@ -1,5 +1,7 @@
 #include "ipc/varlink/message.hpp"
 
+#include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include <boost/json/parse_options.hpp>
@@ -48,6 +50,40 @@ bool read_field(json::object& from, std::string_view name, Into& into, Read read
 
 constexpr auto as_object = [](json::value& value) { return value.if_object(); };
 constexpr auto as_bool = [](json::value& value) { return value.if_bool(); };
+
+// Bytes of the UTF-8 character that `text` begins with; 0 when it is malformed.
+std::size_t character_bytes(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
+  const std::uint8_t lead = byte(0);
+  if (lead < 0x80) {
+    return 1;
+  }
+  const std::size_t bytes = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+  if (lead < 0xC2 || lead > 0xF4 || text.size() < bytes) {
+    return 0;
+  }
+  // Neither overlong forms, nor surrogates, nor anything above U+10FFFF.
+  const std::uint8_t least = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
+  const std::uint8_t most = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
+  bool well_formed = byte(1) >= least && byte(1) <= most;
+  for (std::size_t i = 2; i < bytes; i++) {
+    well_formed = well_formed && (byte(i) & 0xC0) == 0x80;
+  }
+  return well_formed ? bytes : 0;
+}
+
+// What the daemon tells may quote the name of a file or a text that a policy made, and is UTF-8 all
+// the same: each byte that is of no character becomes U+FFFD. What a client asks is sent as it is,
+// to be refused by name.
+std::string with_replacements(std::string_view text) {
+  std::string whole;
+  while (!text.empty()) {
+    const std::size_t bytes = character_bytes(text);
+    whole += bytes == 0 ? std::string_view("\xEF\xBF\xBD") : text.substr(0, bytes);
+    text.remove_prefix(std::max<std::size_t>(bytes, 1));
+  }
+  return whole;
+}
 
 std::string write(const json::object& message) {
   std::string text = json::serialize(message);
@@ -118,11 +154,11 @@ std::string write_reply(const json::object& parameters, bool continues) {
   if (continues) {
     message["continues"] = true;
   }
-  return write(message);
+  return with_replacements(write(message));
 }
 
 std::string write_error(const named_error& error) {
-  return write({{"error", error.name}, {"parameters", error.parameters}});
+  return with_replacements(write({{"error", error.name}, {"parameters", error.parameters}}));
 }
 
 member_name split_member(std::string_view name) {

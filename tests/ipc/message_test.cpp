@@ -70,6 +70,16 @@ TEST(message, written_messages_are_read_back) {
   EXPECT_FALSE(reply->error);
 }
 
+TEST(message, what_is_written_is_utf8_whatever_its_texts_are) {
+  const std::string odd = "caf\xE9 caf\xC3\xA9 \xE2\x82 \xED\xA0\x80 \xF0\x9F\x98\x80 \xC0\xAF";
+  const std::string text = write_reply({{"text", odd}}, false);
+  const auto read = parse_response(std::string_view(text).substr(0, text.size() - 1), 32);
+  ASSERT_TRUE(read.has_value());
+  const std::string r = "\xEF\xBF\xBD";
+  EXPECT_EQ(read->parameters.at("text").as_string(),
+            "caf" + r + " caf\xC3\xA9 " + r + r + " " + r + r + r + " \xF0\x9F\x98\x80 " + r + r);
+}
+
 TEST(message, a_member_name_is_cut_at_its_last_dot) {
   EXPECT_EQ(split_member("a.b.C").interface, "a.b");
   EXPECT_EQ(split_member("a.b.C").member, "C");
