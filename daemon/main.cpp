@@ -10,9 +10,11 @@
 
 #include "daemon/config/config.hpp"
 #include "daemon/journal/log.hpp"
+#include "daemon/lifetime/engine_start.hpp"
 #include "daemon/lifetime/lifetime.hpp"
 #include "daemon/version.hpp"
 #include "engine/device/discovery.hpp"
+#include "kernels/cache/code_cache.hpp"
 #include "policies/pipeline/policy_set.hpp"
 
 namespace terrane::daemon {
@@ -42,6 +44,21 @@ int check_policies(const config& c, const std::string& path) {
   return 0;
 }
 
+// Before any byte of the weights is read, and beside a daemon that runs: it counts what that one
+// holds as others' use.
+int tell_fit(const config& c, bool json) {
+  start_settings settings;
+  settings.cache_folder = c.cache_folder.empty() ? kernels::default_cache_folder() : c.cache_folder;
+  settings.warn = [](const std::string& text) { log(log_level::warning, text); };
+  const result<std::string> answer = describe_fit(c, settings, json);
+  if (!answer) {
+    log(log_level::error, to_string(answer.error()));
+    return 1;
+  }
+  std::fputs(answer->c_str(), stdout);
+  return 0;
+}
+
 }  // namespace
 }  // namespace terrane::daemon
 
@@ -49,10 +66,14 @@ int main(int argc, char** argv) {
   using namespace terrane::daemon;
   CLI::App app("Terrane's daemon: a language model across CPU and GPUs, placed by policy");
   std::string path = "/etc/terrane/terraned.yaml";
-  bool check = false, list = false;
+  bool check = false, list = false, fit = false, json = false;
   app.add_option("-c,--config", path, "configuration file")->capture_default_str();
   app.add_flag("--check", check, "check configuration and policies, and exit");
   app.add_flag("--list-devices", list, "print the devices of this machine, and exit");
+  CLI::Option* fit_option = app.add_flag(
+      "--fit", fit,
+      "say whether the configured model fits, where, with what context, how fast; and exit");
+  app.add_flag("--json", json, "with --fit: as JSON")->needs(fit_option);
   app.set_version_flag("--version", version);
   try {
     app.parse(argc, argv);
@@ -66,5 +87,6 @@ int main(int argc, char** argv) {
     return 1;
   }
   if (check) return check_policies(*c, path);
+  if (fit) return tell_fit(*c, json);
   return live(*c);
 }

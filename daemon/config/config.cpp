@@ -26,7 +26,7 @@ class config_reader {
       root_.fault(root_.where(), "apiVersion is '" + *version + "', expected 'terrane/v1'");
     if (const node* n = root_.required_key("model", "the model: {file: PATH}")) read_model(*n);
     if (const node* n = root_.optional_key("devices")) read_devices(*n);
-    if (out_.devices.empty()) out_.devices.push_back({"cpu", 0, 0, 0});
+    if (out_.devices.empty()) out_.devices.push_back({"cpu", 0, 0, 0, 0});
     if (auto v = root_.text("start_on")) out_.start_on = *v;
     read_texts(root_, "pinned", [&](std::string v) { out_.pinned.push_back(std::move(v)); });
     read_texts(root_, "policies", [&](std::string v) { out_.policies.emplace_back(std::move(v)); });
@@ -68,6 +68,7 @@ class config_reader {
       d.threads = threads;
       d.budget_bytes = read_bytes(r, "budget");
       d.reserve_bytes = read_bytes(r, "reserve");
+      read_integer(r, "rank", 0, 100, d.rank);
       for (const device_config& other : out_.devices)
         if (other.name == d.name) r.fault(r.where(), "device '" + d.name + "' stands here twice");
       r.finish();

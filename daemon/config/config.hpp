@@ -18,7 +18,9 @@ struct device_config {
   std::string name;      // a name of `terraned --list-devices`, or a kind alone for its first
   unsigned threads = 0;  // CPU only; 0: all cores
   std::uint64_t budget_bytes = 0;   // what Terrane may use; 0: what the device has
-  std::uint64_t reserve_bytes = 0;  // what policies leave free for others
+  std::uint64_t reserve_bytes = 0;  // what policies and automatic placement leave free for others
+  // For automatic placement: a rank is used once the devices of lower ranks cannot hold all.
+  std::uint32_t rank = 0;
 };
 
 struct config {
@@ -28,7 +30,9 @@ struct config {
   std::uint32_t rows = 64;              // tokens of one step
   bool check_numbers = true;            // refuse a file with scales that are not finite
   std::vector<device_config> devices;   // in the order of their numbers in the engine
-  std::string start_on;  // device that holds all parts at the start; empty: the first usable one
+  // Device that holds all parts at the start, or "automatic": where the planner puts each part.
+  // Empty: the first usable one.
+  std::string start_on;
   std::vector<std::string> pinned;  // part names or patterns with * and ? that never move
   std::vector<std::filesystem::path> policies;
   std::int64_t period_ms = 1000;        // of telemetry and policies

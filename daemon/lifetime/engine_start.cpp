@@ -1,12 +1,16 @@
 #include "daemon/lifetime/engine_start.hpp"
 
 #include <algorithm>
+#include <string_view>
 
 #include "daemon/journal/log.hpp"
+#include "policies/placement/fit.hpp"
 
 namespace terrane::daemon {
 
 namespace {
+
+constexpr std::string_view automatic = "automatic";  // as start_on
 
 class starting {
  public:
@@ -17,15 +21,29 @@ class starting {
     if (!model) return tl::unexpected<error>(model.error());
     result<void> ok = open_devices();
     if (!ok) return tl::unexpected<error>(ok.error());
-    result<std::uint32_t> first = first_device();
-    if (!first) return tl::unexpected<error>(first.error());
-    const engine::engine_options options = options_for(**model, *first);
+    engine::engine_options options = options_for(**model);
+    ok = place(**model, options);
+    if (!ok) return tl::unexpected<error>(ok.error());
     auto started = engine::inference_engine::start(std::move(*model), std::move(devices_), options,
                                                    settings_.progress);
     if (!started) return tl::unexpected<error>(started.error());
     out_.engine = std::move(*started);
     list_refused();
     return std::move(out_);
+  }
+
+  result<std::string> fit(bool json) {
+    namespace placement = policies::placement;
+    result<std::unique_ptr<const engine::model>> model = engine::model::open(config_.model_file);
+    if (!model) return tl::unexpected<error>(model.error());
+    result<void> ok = open_devices();
+    if (!ok) return tl::unexpected<error>(ok.error());
+    const engine::engine_options options = options_for(**model);
+    const placement::request asked =
+        make_request(**model, look_at(devices_, out_.devices, **model, options), options);
+    const auto answer = placement::fit(asked, (*model)->config().context_tokens);
+    if (!answer) return fail(error_code::invalid_input, answer.error().message);
+    return json ? placement::to_json(asked, *answer) + "\n" : placement::to_text(asked, *answer);
   }
 
  private:
@@ -85,6 +103,32 @@ class starting {
                        [&](const auto& d) { return d->info().name == name; });
   }
 
+  result<void> place(const engine::model& m, engine::engine_options& options) {
+    if (config_.start_on == automatic) return place_automatically(m, options);
+    result<std::uint32_t> first = first_device();
+    if (!first) return tl::unexpected<error>(first.error());
+    options.placement.assign(m.parts().size(), *first);
+    return {};
+  }
+
+  result<void> place_automatically(const engine::model& m, engine::engine_options& options) {
+    result<load_plan> planned =
+        plan_load(m, look_at(devices_, out_.devices, m, options), options, available_host_bytes());
+    if (!planned) return tl::unexpected<error>(planned.error());
+    options.placement = planned->answer.where;
+    for (std::size_t d = 0; d < devices_.size(); d++) {
+      const policies::placement::device_note& note = planned->answer.notes[d];
+      const std::string& name = devices_[d]->info().name;
+      const std::string text = "automatic placement: " + name + ": " + note.reason;
+      if (note.used || !settings_.warn)
+        log(log_level::info, text, {{"TERRANE_DEVICE", name}});
+      else
+        settings_.warn(text);
+    }
+    out_.planned = std::move(*planned);
+    return {};
+  }
+
   // The one that all parts are on at the start. Who names one means that one: with its parts
   // elsewhere the model might not fit, or be slower than anybody would wait for.
   result<std::uint32_t> first_device() const {
@@ -126,7 +170,7 @@ class starting {
     });
   }
 
-  engine::engine_options options_for(const engine::model& m, std::uint32_t first) const {
+  engine::engine_options options_for(const engine::model& m) const {
     engine::engine_options o;
     o.context_tokens = std::min(config_.context_tokens, m.config().context_tokens);
     if (o.context_tokens < config_.context_tokens && settings_.warn) {
@@ -137,7 +181,6 @@ class starting {
     o.sessions = config_.sessions;
     o.rows = config_.rows;
     o.check_numbers = config_.check_numbers;
-    o.placement.assign(m.parts().size(), first);
     o.on_session = settings_.on_session;
     return o;
   }
@@ -153,6 +196,10 @@ class starting {
 
 result<started_engine> start_engine(const config& c, const start_settings& settings) {
   return starting(c, settings).run();
+}
+
+result<std::string> describe_fit(const config& c, const start_settings& settings, bool json) {
+  return starting(c, settings).fit(json);
 }
 
 }  // namespace terrane::daemon

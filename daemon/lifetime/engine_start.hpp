@@ -4,10 +4,12 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "daemon/config/config.hpp"
+#include "daemon/placement/load_plan.hpp"
 #include "engine/device/discovery.hpp"
 #include "engine/engine.hpp"
 
@@ -30,11 +32,16 @@ struct started_engine {
   std::vector<device_config> devices;  // as the engine counts them
   // Devices of the machine that cannot be used, and why.
   std::vector<engine::device_candidate> refused;
+  std::optional<load_plan> planned;  // with start_on: automatic
 };
 
 // A device that cannot be opened, or fails the self-test of the numeric contract, is left out and
 // the others are used. Fails with what is wrong with the model; when no device is left, or start_on
 // names one that was left out; or with `cancelled`.
 result<started_engine> start_engine(const config& c, const start_settings& settings);
+
+// Whether the configured model fits the configured devices, before a byte of its weights is read:
+// where, with which context, how fast; or what blocks. As text, or as JSON.
+result<std::string> describe_fit(const config& c, const start_settings& settings, bool json);
 
 }  // namespace terrane::daemon

@@ -7,7 +7,7 @@
 namespace terrane::engine {
 
 namespace {
-constexpr std::uint32_t arena_pages = 16;
+constexpr std::uint32_t arena_pages = page_pool::pages_together;
 }
 
 struct kv_page::arena {

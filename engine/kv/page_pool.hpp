@@ -40,6 +40,7 @@ using kv_page_ptr = std::shared_ptr<kv_page>;
 
 class page_pool {
  public:
+  static constexpr std::uint32_t pages_together = 16;  // of an arena
   // Pages of `page_bytes` for `layers` layers; `device_index` is what its pages report.
   page_pool(device& on, std::uint32_t device_index, std::uint32_t layers, std::size_t page_bytes);
 

@@ -1,0 +1,192 @@
+#include "daemon/placement/load_plan.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+
+#include "engine/placement/scratch.hpp"
+
+namespace terrane::daemon {
+
+namespace {
+
+namespace placement = policies::placement;
+
+// What a driver needs for itself when a device is put to use: command lists, its own tables.
+constexpr std::uint64_t driver_bytes = std::uint64_t{32} << 20;
+// Copies between devices pass through this process, and somebody has to wake up.
+constexpr double hop_s = 10e-6;
+// An embedding reads one row.
+constexpr double embedding_share = 0.05;
+
+std::uint64_t granule_bytes() { return 256; }
+
+// Blocks that several parts read, each with its number.
+std::map<std::uint32_t, std::int32_t> shared_blocks(const engine::model& of) {
+  std::map<std::uint32_t, int> uses;
+  for (const engine::model_part& p : of.parts())
+    for (std::uint32_t b : p.blocks) uses[b]++;
+  std::map<std::uint32_t, std::int32_t> out;
+  for (const auto& [block, count] : uses)
+    if (count > 1) out.emplace(block, static_cast<std::int32_t>(out.size()));
+  return out;
+}
+
+placement::part_demand demand_of(const engine::model& of, engine::part_index p,
+                                 const std::map<std::uint32_t, std::int32_t>& shared) {
+  const engine::model_part& from = of.parts()[p];
+  placement::part_demand d;
+  d.name = from.name;
+  d.weight_bytes = of.part_bytes(p);
+  if (from.kind == engine::part_kind::attention) d.kv_page_bytes = engine::kv_page_bytes(of);
+  for (std::uint32_t b : from.blocks) {
+    const auto found = shared.find(b);
+    if (found == shared.end()) continue;
+    d.shared = found->second;
+    d.shared_bytes = of.blocks()[b].bytes;
+  }
+  return d;
+}
+
+// How much of a feed-forward's time a part takes.
+double share_of_time(const engine::model_part& part, const placement::part_demand& d,
+                     const engine::engine_options& options, std::uint64_t feed_forward_bytes) {
+  if (part.kind == engine::part_kind::embedding) return embedding_share;
+  double bytes = static_cast<double>(d.weight_bytes);
+  bytes +=
+      static_cast<double>(d.kv_page_bytes) * options.context_tokens / 2 / kernels::page_positions;
+  return bytes / static_cast<double>(std::max<std::uint64_t>(1, feed_forward_bytes));
+}
+
+void add_links(const std::vector<device_facts>& devices, placement::request& to) {
+  const auto write = [](const device_facts& d) {
+    return std::max(d.timing.write_bytes_per_s, 1e6);
+  };
+  for (std::uint32_t a = 0; a < devices.size(); a++)
+    for (std::uint32_t b = 0; b < devices.size(); b++) {
+      if (a == b) continue;
+      const double bytes_per_s = 1 / (1 / write(devices[a]) + 1 / write(devices[b]));
+      to.links.push_back({a, b, {hop_s + devices[b].timing.submit_s, bytes_per_s}});
+    }
+}
+
+std::uint64_t used_on_host(const placement::request& r, const placement::prediction& p,
+                           const std::vector<device_facts>& devices) {
+  std::uint64_t sum = 0;
+  for (std::size_t d = 0; d < devices.size(); d++) {
+    const placement::device_share& s = p.devices[d];
+    if (devices[d].host_memory && s.parts != 0)
+      sum += s.weight_bytes + s.kv_bytes + s.fee_bytes + r.devices[d].reserve_bytes;
+  }
+  return sum;
+}
+
+// Of the devices in use that take from the host's memory, the slowest but one.
+device_facts* one_too_many(std::vector<device_facts>& devices, const placement::prediction& p) {
+  std::vector<device_facts*> used;
+  for (std::size_t d = 0; d < devices.size(); d++)
+    if (devices[d].host_memory && p.devices[d].parts != 0) used.push_back(&devices[d]);
+  if (used.size() < 2) return nullptr;
+  return *std::max_element(used.begin(), used.end(),
+                           [](const device_facts* a, const device_facts* b) {
+                             return a->timing.feed_forward_s < b->timing.feed_forward_s;
+                           });
+}
+
+}  // namespace
+
+std::uint64_t available_host_bytes() {
+  std::ifstream in("/proc/meminfo");
+  std::string key, unit;
+  std::uint64_t kib = 0;
+  while (in >> key >> kib && std::getline(in, unit))
+    if (key == "MemAvailable:") return kib * 1024;
+  return 0;
+}
+
+std::vector<device_facts> look_at(const std::vector<std::unique_ptr<engine::device>>& devices,
+                                  const std::vector<device_config>& configured,
+                                  const engine::model& of, const engine::engine_options& options) {
+  std::vector<device_facts> out;
+  const std::uint64_t host = available_host_bytes();
+  for (std::size_t d = 0; d < devices.size(); d++) {
+    engine::device& from = *devices[d];
+    device_facts f;
+    f.name = from.info().name;
+    f.reserve_bytes = configured[d].reserve_bytes;
+    f.rank = configured[d].rank;
+    f.host_memory = from.info().host_memory;
+    f.scratch_bytes = engine::scratch_bytes(from, of, options) + (f.host_memory ? 0 : driver_bytes);
+    const std::uint64_t limit = from.limit_bytes(), driver = from.driver_used_bytes();
+    // Under a budget the device is as large as the budget, as telemetry has it.
+    if (from.budget_bytes() == 0) f.others_bytes = std::min(limit, driver);
+    f.budget_bytes = limit - f.others_bytes;
+    if (f.host_memory && host != 0 && host < f.budget_bytes) {
+      f.others_bytes += f.budget_bytes - host;
+      f.budget_bytes = host;
+    }
+    result<engine::part_timing> timed = engine::time_parts(from, of);
+    if (timed)
+      f.timing = *timed;
+    else
+      f.left_out = "its speed could not be measured: " + timed.error().message;
+    out.push_back(std::move(f));
+  }
+  return out;
+}
+
+placement::request make_request(const engine::model& of, const std::vector<device_facts>& devices,
+                                const engine::engine_options& options) {
+  placement::request r;
+  r.context_tokens = options.context_tokens;
+  r.sessions = options.sessions;
+  r.page_tokens = kernels::page_positions;
+  r.pages_together = engine::kv_pages_together();
+  r.granule_bytes = granule_bytes();
+  r.activation_bytes = std::uint64_t{of.config().hidden} * sizeof(float);
+  r.speeds = static_cast<std::uint32_t>(devices.size());
+  const auto shared = shared_blocks(of);
+  // Parts alike (kind and bytes) are one row of times.
+  std::map<std::pair<engine::part_kind, std::uint64_t>, std::uint32_t> works;
+  for (engine::part_index p = 0; p < of.parts().size(); p++) {
+    placement::part_demand d = demand_of(of, p, shared);
+    const engine::model_part& part = of.parts()[p];
+    const auto [at, fresh] =
+        works.try_emplace({part.kind, d.weight_bytes}, static_cast<std::uint32_t>(works.size()));
+    d.work = at->second;
+    if (fresh)
+      for (const device_facts& f : devices)
+        r.seconds.push_back(f.timing.feed_forward_s *
+                            share_of_time(part, d, options, f.timing.feed_forward_bytes));
+    r.parts.push_back(std::move(d));
+  }
+  for (std::uint32_t d = 0; d < devices.size(); d++) {
+    const device_facts& from = devices[d];
+    r.devices.push_back({from.name, d, from.budget_bytes, from.reserve_bytes, from.scratch_bytes,
+                         from.others_bytes, from.rank, 0, from.left_out});
+  }
+  add_links(devices, r);
+  return r;
+}
+
+result<load_plan> plan_load(const engine::model& of, std::vector<device_facts> devices,
+                            const engine::engine_options& options, std::uint64_t host_bytes) {
+  while (true) {
+    load_plan out{make_request(of, devices, options), {}};
+    auto answer = placement::plan(out.asked);
+    if (!answer)
+      return fail(error_code::no_room,
+                  "no automatic placement: " + answer.error().message +
+                      ". `terraned --fit` says more, and with which context it fits",
+                  "start_on");
+    out.answer = std::move(*answer);
+    device_facts* slowest = nullptr;
+    if (host_bytes != 0 && used_on_host(out.asked, out.answer.predicted, devices) > host_bytes)
+      slowest = one_too_many(devices, out.answer.predicted);
+    if (slowest == nullptr) return out;
+    slowest->left_out =
+        "it takes from the host's memory, which has no room for it beside the others";
+  }
+}
+
+}  // namespace terrane::daemon

@@ -1,0 +1,57 @@
+// Where the parts of a model are put when it is loaded: what the planner (policies/placement) is
+// asked, from the model's header, the devices and the configuration, and how long parts take, as it
+// is measured on each device. Nothing of the model's weights is read. Any thread; the devices run
+// nothing else meanwhile.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/config/config.hpp"
+#include "engine/engine.hpp"
+#include "engine/placement/part_timing.hpp"
+#include "policies/placement/planner.hpp"
+
+namespace terrane::daemon {
+
+// What is known of one device before anything is loaded.
+struct device_facts {
+  std::string name;
+  std::uint64_t budget_bytes = 0;  // of the model, all in all, with what others use left out
+  std::uint64_t reserve_bytes = 0;
+  std::uint64_t scratch_bytes = 0;
+  std::uint64_t others_bytes = 0;
+  std::uint32_t rank = 0;
+  bool host_memory = false;  // it takes from the host's memory
+  engine::part_timing timing;
+  std::string left_out;  // why it may hold nothing; empty: it may
+};
+
+struct load_plan {
+  policies::placement::request asked;
+  policies::placement::answer answer;
+};
+
+// `devices` as the configuration lists them. Opens nothing, loads nothing; times parts on each
+// device where there are several.
+std::vector<device_facts> look_at(const std::vector<std::unique_ptr<engine::device>>& devices,
+                                  const std::vector<device_config>& configured,
+                                  const engine::model& of, const engine::engine_options& options);
+
+// Pure. Times of what was not measured follow from bytes: attention reads its weights and, on
+// average, half of a session's context.
+policies::placement::request make_request(const engine::model& of,
+                                          const std::vector<device_facts>& devices,
+                                          const engine::engine_options& options);
+
+// Fails with no_room and the term that blocks. Of devices that take from the host's memory, the
+// slower are left out until those that are left get by with `host_bytes` together; 0: not counted.
+result<load_plan> plan_load(const engine::model& of, std::vector<device_facts> devices,
+                            const engine::engine_options& options, std::uint64_t host_bytes);
+
+// What the host can give now, as /proc/meminfo says; 0 when it says nothing.
+std::uint64_t available_host_bytes();
+
+}  // namespace terrane::daemon

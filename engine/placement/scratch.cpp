@@ -1,0 +1,16 @@
+#include "engine/placement/scratch.hpp"
+
+#include "engine/kv/page_pool.hpp"
+#include "engine/session/workspace.hpp"
+
+namespace terrane::engine {
+
+std::uint64_t scratch_bytes(device& on, const model& of, const engine_options& options) {
+  return workspace::bytes(on, of, {options.rows, options.sessions, options.context_tokens});
+}
+
+std::uint32_t kv_pages_together() { return page_pool::pages_together; }
+
+std::uint64_t kv_page_bytes(const model& of) { return kernels::page_bytes(of.config().attention); }
+
+}  // namespace terrane::engine
