@@ -28,7 +28,7 @@ apiVersion: terrane/v1
 model: {file: /models/m.gguf, context: 1024, sessions: 2, rows: 32, check_numbers: false}
 devices:
   - {name: cpu, threads: 3, budget: 8GiB, reserve: 1GiB}
-  - {name: vulkan}
+  - {name: vulkan, rank: 2}
 start_on: vulkan
 pinned: [embedding, "layer.0.*"]
 policies: [/etc/terrane/policies]
@@ -45,6 +45,7 @@ cache: /var/cache/terrane
   EXPECT_EQ(c->devices[0].threads, 3U);
   EXPECT_EQ(c->devices[0].budget_bytes, 8ULL << 30);
   EXPECT_EQ(c->devices[0].reserve_bytes, 1ULL << 30);
+  EXPECT_EQ(c->devices[1].rank, 2U);
   EXPECT_EQ(c->start_on, "vulkan");
   EXPECT_EQ(c->pinned.size(), 2U);
   EXPECT_EQ(c->period_ms, 500);

@@ -116,6 +116,66 @@ TEST_F(engine_start_test, start_on_means_that_device_and_no_other) {
   EXPECT_TRUE(start().has_value());
 }
 
+TEST_F(engine_start_test, automatic_placement_uses_one_device_where_it_is_enough) {
+  list({"cpu", "vulkan:good"});
+  c.start_on = "automatic";
+  auto e = start();
+  ASSERT_TRUE(e.has_value()) << to_string(e.error());
+  ASSERT_TRUE(e->planned.has_value());
+  EXPECT_EQ(e->planned->answer.predicted.crossings, 0U);
+  EXPECT_GT(e->planned->answer.predicted.token_s, 0);
+  const auto& placed = e->planned->answer.where;
+  const engine::engine_status status = e->engine->status();
+  ASSERT_EQ(status.parts.size(), placed.size());
+  for (std::size_t p = 0; p < placed.size(); p++) EXPECT_EQ(status.parts[p].device, placed[p]);
+  // The other one is left out, and the reason is told.
+  EXPECT_THAT(warnings, ElementsAre(HasSubstr("automatic placement: ")));
+}
+
+TEST_F(engine_start_test, automatic_placement_fills_a_rank_before_the_next) {
+  list({"cpu", "vulkan:good"});
+  c.start_on = "automatic";
+  c.devices[1].rank = 1;
+  auto whole = start();
+  ASSERT_TRUE(whole.has_value()) << to_string(whole.error());
+  const auto& alone = whole->planned->answer.predicted.devices[0];
+  ASSERT_EQ(whole->planned->answer.predicted.devices[1].parts, 0U);
+  // Not all of it fits on the first any more.
+  c.devices[0].budget_bytes = alone.fee_bytes + (alone.weight_bytes + alone.kv_bytes) * 3 / 4;
+  auto split = start();
+  ASSERT_TRUE(split.has_value()) << to_string(split.error());
+  EXPECT_GT(split->planned->answer.predicted.devices[0].parts, 0U);
+  EXPECT_GT(split->planned->answer.predicted.devices[1].parts, 0U);
+  EXPECT_LE(split->engine->devices()[0]->used_bytes(), c.devices[0].budget_bytes);
+}
+
+TEST_F(engine_start_test, automatic_placement_that_does_not_fit_names_what_blocks) {
+  list({"cpu"});
+  c.start_on = "automatic";
+  auto whole = start();
+  ASSERT_TRUE(whole.has_value()) << to_string(whole.error());
+  const auto& alone = whole->planned->answer.predicted.devices[0];
+  c.devices[0].budget_bytes = alone.fee_bytes + alone.weight_bytes + alone.kv_bytes - 1000;
+  auto none = start();
+  ASSERT_FALSE(none.has_value());
+  EXPECT_EQ(none.error().code, error_code::no_room);
+  EXPECT_THAT(none.error().message, HasSubstr("no automatic placement: the model needs"));
+}
+
+TEST_F(engine_start_test, fit_answers_without_a_start) {
+  list({"cpu"});
+  start_settings s;
+  s.cache_folder = test::test_folder() / "cache";
+  s.open_device = open;
+  const auto text = describe_fit(c, s, false);
+  ASSERT_TRUE(text.has_value()) << to_string(text.error());
+  EXPECT_THAT(*text, HasSubstr("fits with 64 tokens for 4 sessions each"));
+  EXPECT_THAT(*text, HasSubstr("cpu: holds"));
+  const auto json = describe_fit(c, s, true);
+  ASSERT_TRUE(json.has_value());
+  EXPECT_THAT(*json, HasSubstr("\"fits\":true"));
+}
+
 TEST_F(engine_start_test, no_device_left_is_told_with_each_reason) {
   list({"vulkan:off", "vulkan:odd"});
   auto e = start();
