@@ -164,7 +164,7 @@ std::vector<policy_status> policy_statuses(const policy_set& policies, const sna
     const auto memory = std::ranges::find(state.policies, r.name, &policy_memory::policy);
     static const policy_memory none;
     const policy_memory& known = memory != state.policies.end() ? *memory : none;
-    for_each_object(r.for_each, now, [&](const object_ref& object) {
+    for_each_object(r, now, [&](const object_ref& object) {
       const auto at = std::ranges::find(known.latches, object_name(object), &object_latch::object);
       const latch_state idle;
       list.push_back(status_of(r, known, at != known.latches.end() ? at->latch : idle, object));

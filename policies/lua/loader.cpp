@@ -17,8 +17,9 @@
 namespace terrane::policies::lua {
 namespace {
 
-constexpr std::string_view policy_keys[] = {"mode",     "for_each", "priority", "enter", "leave",
-                                            "cooldown", "min_stay", "limit",    "plan",  "undo"};
+constexpr std::string_view policy_keys[] = {"mode",  "for_each", "only",     "priority",
+                                            "enter", "leave",    "cooldown", "min_stay",
+                                            "limit", "plan",     "undo"};
 
 // Reads one policy's table, which is on top of the stack, collecting its faults.
 class table_reader {
@@ -48,6 +49,33 @@ class table_reader {
     }
     lua_pop(L_, 1);
     return value;
+  }
+
+  // A text or a list of texts.
+  std::vector<std::string> names(std::string_view key) {
+    std::vector<std::string> all;
+    const int type = push(key);
+    if (type == LUA_TSTRING) {
+      lua_pop(L_, 1);
+      return {text(key).value_or("")};
+    }
+    if (type != LUA_TNIL && push_plain(L_, -1)) {
+      const std::int64_t count = border(L_, -1);
+      for (std::int64_t i = 1; i <= count && i <= 64; ++i) {
+        std::size_t size = 0;
+        if (lua_rawgeti(L_, -1, i) == LUA_TSTRING) {
+          const char* data = lua_tolstring(L_, -1, &size);
+          all.emplace_back(data, size);
+        }
+        lua_pop(L_, 1);
+      }
+      lua_pop(L_, 1);
+    }
+    lua_pop(L_, 1);
+    if (type != LUA_TNIL && all.empty()) {
+      fault(in_quotes(key) + " must be a name or a list of names in quotes");
+    }
+    return all;
   }
 
   std::optional<std::int64_t> duration(std::string_view key) {
@@ -201,6 +229,7 @@ rule read_policy(lua_State* L, const std::string& name, const std::shared_ptr<co
   } else if (table.push("for_each") == LUA_TNIL) {
     table.fault("the policy needs 'for_each': gpu, cpu, device, session, part or host");
   }
+  r.only = table.names("only");
   r.priority = table.priority(r.priority);
   const std::optional<detector> enter = table.condition_of("enter");
   const std::optional<detector> leave = table.condition_of("leave");

@@ -81,7 +81,7 @@ std::vector<fired> tick::detect() {
   for (std::size_t i = 0; i < rules_.size(); ++i) {
     policy_memory& memory = state_.policies[i];
     std::size_t count = 0;
-    for_each_object(rules_[i].for_each, now_, [&](const object_ref& object) {
+    for_each_object(rules_[i], now_, [&](const object_ref& object) {
       object_latch& at = latch_at(memory, count, object_name(object));
       const latch_signal s = step(at.latch, rules_[i], object);
       if (s != latch_signal::none) list.push_back({i, count, object, s});

@@ -50,6 +50,16 @@ std::uint64_t kv_to_move(const session_state& s, const intent& i, const std::str
   return elsewhere - std::min(elsewhere, static_cast<std::uint64_t>(kept));
 }
 
+// The device of that name, or the first one besides `from` that is like the pattern.
+const device_state* named_device(const snapshot& now, const std::string& name,
+                                 const std::string& from) {
+  if (name.find('*') == std::string::npos) return find_device(now, name);
+  for (const device_state& d : now.devices) {
+    if (d.name != from && matches_pattern(name, d.name)) return &d;
+  }
+  return nullptr;
+}
+
 std::string name_of_choice(const target_choice& choice) {
   if (choice.kind == target_kind::device) return choice.device;
   for (const word<target_kind>& w : targets()) {
@@ -79,6 +89,7 @@ std::string shortfall(std::uint64_t reached, std::uint64_t goal,
 struct binder::pass {
   const rule& r;
   const policy_memory& memory;
+  const std::string& object;       // that it is judged for
   const intent* wanted = nullptr;  // the candidate's
   ledger& books;
   std::uint64_t planned_bytes = 0;
@@ -90,13 +101,15 @@ binder::binder(const snapshot& now, const std::vector<rule>& rules, const pipeli
 std::vector<planned_move> binder::bind(const rule& r, const proposal& p,
                                        const policy_memory& memory, decision_record& record) {
   ledger scratch = ledger_;
-  pass current{r, memory, nullptr, r.mode == rule_mode::enforce ? ledger_ : scratch};
+  pass current{r, memory, record.object, nullptr, r.mode == rule_mode::enforce ? ledger_ : scratch};
   std::vector<planned_move> moves;
   std::uint64_t reached = 0;
   for (const intent& i : p.wanted) {
     candidate c = describe_candidate(i);
     verdict_of_filter v{filter::not_needed, "enough is planned without it"};
-    if (!p.goal_bytes || reached < *p.goal_bytes) {
+    if (p.fills && p.goal_bytes && reached + c.bytes > *p.goal_bytes) {
+      v.detail = "it would go past the leave level";
+    } else if (!p.goal_bytes || reached < *p.goal_bytes) {
       current.wanted = &i;
       v = filter_candidate(i, c, current);
       // What is on its way already counts, whoever sent it.
@@ -108,7 +121,7 @@ std::vector<planned_move> binder::bind(const rule& r, const proposal& p,
     c.detail = v.detail;
     record.candidates.push_back(std::move(c));
   }
-  if (p.goal_bytes && reached < *p.goal_bytes) {
+  if (p.goal_bytes && reached < *p.goal_bytes && !p.fills) {
     record.notes.push_back(shortfall(reached, *p.goal_bytes, record.candidates));
   }
   return moves;
@@ -193,18 +206,25 @@ binder::verdict_of_filter binder::choose_target(const intent& i, candidate& c,
   verdict_of_filter last;
   for (const target_choice& choice : i.to) {
     last = try_choice(choice, c, p);
-    if (last.removed_by == filter::none) return last;
+    // What is where it was to go has no need of a lesser place, unless it is to leave just there.
+    const bool arrived = last.removed_by == filter::already_there && c.to != p.object;
+    if (last.removed_by == filter::none || arrived) return last;
   }
   return last;
 }
 
 binder::verdict_of_filter binder::try_choice(const target_choice& choice, candidate& c,
                                              const pass& p) const {
-  if (choice.kind == target_kind::most_free || choice.kind == target_kind::coolest) {
+  if (choice.kind == target_kind::most_free || choice.kind == target_kind::most_free_gpu ||
+      choice.kind == target_kind::coolest) {
+    // What the policy has moved already stays there: the best place may be another one by now.
+    if (const std::string* put_on = put_by(p.r, p.object, {c.kind, c.subject})) {
+      return try_choice({target_kind::device, *put_on}, c, p);
+    }
     return pick(choice.kind, c, p);
   }
   const device_state* to =
-      choice.kind == target_kind::cpu ? find_cpu(now_) : find_device(now_, choice.device);
+      choice.kind == target_kind::cpu ? find_cpu(now_) : named_device(now_, choice.device, c.from);
   c.to = to != nullptr ? to->name : name_of_choice(choice);
   if (to == nullptr) return {filter::unknown_device, "there is no device '" + c.to + "'"};
   if (c.kind == subject_kind::session_kv) {
@@ -222,6 +242,17 @@ binder::verdict_of_filter binder::try_choice(const target_choice& choice, candid
                                  p.books.bound(*to)};
   }
   return {};
+}
+
+// Where the policy has put the subject for that object; null when it does not hold it.
+const std::string* binder::put_by(const rule& r, const std::string& object,
+                                  const subject_ref& subject) const {
+  const auto held = state_.held.find(subject);
+  if (held == state_.held.end()) return nullptr;
+  const bool by_it = std::ranges::any_of(held->second.by, [&](const hold& h) {
+    return h.policy == r.name && h.object == object && !h.releasing;
+  });
+  return by_it ? &held->second.put_on : nullptr;
 }
 
 binder::verdict_of_filter binder::check_target(const candidate& c, const device_state& to) const {
@@ -248,6 +279,7 @@ binder::verdict_of_filter binder::pick(target_kind by, candidate& c, const pass&
   verdict_of_filter why{filter::unknown_device, "there is no other device"};
   for (const device_state& d : now_.devices) {
     if (d.name == c.from) continue;
+    if (by == target_kind::most_free_gpu && d.kind != device_kind::gpu) continue;
     candidate at = c;
     const verdict_of_filter v = try_choice({target_kind::device, d.name}, at, p);
     if (v.removed_by != filter::none) {

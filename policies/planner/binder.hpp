@@ -37,6 +37,8 @@ class binder {
   verdict_of_filter check_target(const candidate& c, const device_state& to) const;
   verdict_of_filter choose_target(const intent& i, candidate& c, const pass& p) const;
   verdict_of_filter try_choice(const target_choice& choice, candidate& c, const pass& p) const;
+  const std::string* put_by(const rule& r, const std::string& object,
+                            const subject_ref& subject) const;
   verdict_of_filter pick(target_kind by, candidate& c, const pass& p) const;
   verdict_of_filter check_rate(const candidate& c, const pass& p) const;
   candidate describe_candidate(const intent& i) const;

@@ -25,6 +25,7 @@ struct intent {
 struct proposal {
   std::vector<intent> wanted;               // in the order in which they are tried
   std::optional<std::uint64_t> goal_bytes;  // enough once candidates of this size are taken
+  bool fills = false;                       // the goal is a limit: what would pass it is left
   bool restore = false;                     // let go of everything held for the object
   std::string restore_reason;
   std::vector<std::string> notes;  // declines: whole sentences

@@ -15,7 +15,7 @@ bool is_started(const snapshot& now, std::uint64_t id) {
 // Whether the rule is judged for this device, or for the host when the device is the CPU's.
 bool watches(const rule& r, const device_state& d) {
   if (r.for_each == scope::host) return d.kind == device_kind::cpu;
-  return is_device_scope(r.for_each) && in_scope(r.for_each, d);
+  return is_device_scope(r.for_each) && in_scope(r.for_each, d) && is_about(r, d.name);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 #include "policies/planner/propose.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 #include <tuple>
 
 #include "policies/rule/lint.hpp"
@@ -48,16 +50,48 @@ std::tuple<int, int, int> height(const part_state& p) {
   return {};
 }
 
-std::vector<const part_state*> parts_of(const declarative_action& a, const object_ref& object) {
-  if (object.part != nullptr) return {object.part};
-  const device_state* from = relieved_device(object);
+std::vector<const part_state*> parts_on(const declarative_action& a, const snapshot& now,
+                                        const std::string& device) {
   std::vector<const part_state*> parts;
-  if (from == nullptr) return parts;
-  for (const part_state& p : object.now->parts) {
-    if (p.device == from->name && selected(a, p)) parts.push_back(&p);
+  for (const part_state& p : now.parts) {
+    if (p.device == device && selected(a, p)) parts.push_back(&p);
   }
   sort_parts(parts, a.order);
   return parts;
+}
+
+// The parts of other devices that are to come, device by device.
+std::vector<const part_state*> parts_from(const declarative_action& a, const object_ref& object) {
+  std::vector<const part_state*> parts;
+  std::set<std::string_view> seen;
+  for (const target_choice& from : a.from) {
+    for (const device_state& d : object.now->devices) {
+      const bool named = from.kind == target_kind::cpu ? d.kind == device_kind::cpu
+                                                       : matches_pattern(from.device, d.name);
+      if (!named || &d == object.device || !seen.insert(d.name).second) continue;
+      std::ranges::copy(parts_on(a, *object.now, d.name), std::back_inserter(parts));
+    }
+  }
+  return parts;
+}
+
+std::vector<const part_state*> parts_of(const declarative_action& a, const object_ref& object) {
+  if (object.part != nullptr) return {object.part};
+  if (!a.from.empty()) return parts_from(a, object);
+  const device_state* from = relieved_device(object);
+  if (from == nullptr) return {};
+  return parts_on(a, *object.now, from->name);
+}
+
+// Where to, for this object.
+std::vector<target_choice> targets_of(const declarative_action& a, const object_ref& object) {
+  std::vector<target_choice> to = a.to;
+  for (target_choice& t : to) {
+    if (t.kind == target_kind::itself && object.device != nullptr) {
+      t = {target_kind::device, object.device->name};
+    }
+  }
+  return to;
 }
 
 std::vector<const session_state*> sessions_of(const declarative_action& a,
@@ -84,7 +118,10 @@ void set_goal(const rule& r, const declarative_action& a, const object_ref& obje
     p.notes.push_back("No fresh reading tells how much must go to reach the leave level.");
     return;
   }
-  p.goal_bytes = static_cast<std::uint64_t>(std::max(0.0, *excess));
+  // What comes from elsewhere fills the device up to the leave level.
+  p.fills = !a.from.empty();
+  const double goal = p.fills ? -*excess : *excess;
+  p.goal_bytes = static_cast<std::uint64_t>(std::max(0.0, goal));
 }
 
 }  // namespace
@@ -183,16 +220,17 @@ std::string met_clause(const condition& c, const object_ref& object) {
 proposal propose(const rule& r, const declarative_action& a, const object_ref& object) {
   proposal p;
   const std::string reason = met_clause(r.enter, object);
+  const std::vector<target_choice> to = targets_of(a, object);
   if (a.action == verb::move) {
     for (const part_state* part : parts_of(a, object)) {
-      p.wanted.push_back({verb::move, subject_kind::part, part->name, a.to, 0, {}, reason});
+      p.wanted.push_back({verb::move, subject_kind::part, part->name, to, 0, {}, reason});
     }
   } else {
     const device_state* on = relieved_device(object);
     const std::string from = on != nullptr && a.action == verb::spill ? on->name : "";
     for (const session_state* s : sessions_of(a, object)) {
       p.wanted.push_back(
-          {a.action, subject_kind::session_kv, s->id, a.to, a.keep_tokens, from, reason});
+          {a.action, subject_kind::session_kv, s->id, to, a.keep_tokens, from, reason});
     }
   }
   set_goal(r, a, object, p);

@@ -110,10 +110,36 @@ void lint_extent(const rule& r, const declarative_action& a, std::vector<diagnos
            faults);
 }
 
+bool is_device(scope s) { return s == scope::device || s == scope::gpu || s == scope::cpu; }
+
+// A kind and an identity, or a pattern.
+bool is_device_name(const std::string& name) {
+  return name.find_first_of(":*?") != std::string::npos;
+}
+
+void lint_origin(const rule& r, const declarative_action& a, std::vector<diagnostic>& faults) {
+  if (a.from.empty()) return;
+  if (a.action != verb::move || !is_device(r.for_each)) {
+    error_at(r.where,
+             "'from' says whence parts come to a device: it goes with 'move' and a policy for each "
+             "device, gpu or cpu",
+             faults);
+  }
+  for (const target_choice& t : a.from) {
+    if (t.kind == target_kind::cpu) continue;
+    if (t.kind == target_kind::device && is_device_name(t.device)) continue;
+    error_at(r.where, "'from' takes cpu and names of devices or patterns, such as \"vulkan:*\"",
+             faults);
+  }
+}
+
 void lint_targets(const rule& r, const declarative_action& a, std::vector<diagnostic>& faults) {
   const std::vector<std::string_view> names = names_of(targets());
   for (const target_choice& t : a.to) {
-    if (t.kind != target_kind::device || t.device.find(':') != std::string::npos) continue;
+    if (t.kind == target_kind::itself && !is_device(r.for_each)) {
+      error_at(r.where, "'to: itself' needs a policy for each device, gpu or cpu", faults);
+    }
+    if (t.kind != target_kind::device || is_device_name(t.device)) continue;
     error_at(r.where,
              "'to' cannot be " + in_quotes(t.device) +
                  "; a device is named by kind and identity, such as vulkan:<uuid>" +
@@ -150,6 +176,9 @@ void lint_rule(const rule& r, std::vector<diagnostic>& faults) {
              in_quotes(r.name) + " is no policy name: 1 to 64 letters, digits, '-', '_' and '.'",
              faults);
   }
+  if (!r.only.empty() && r.for_each == scope::host) {
+    error_at(r.where, "'only' has no meaning with for_each: host; there is one host", faults);
+  }
   lint_metrics(r, r.enter, faults);
   lint_metrics(r, r.leave, faults);
   lint_bands(r, faults);
@@ -157,6 +186,7 @@ void lint_rule(const rule& r, std::vector<diagnostic>& faults) {
     lint_scope(r, *action, faults);
     lint_extent(r, *action, faults);
     lint_targets(r, *action, faults);
+    lint_origin(r, *action, faults);
   }
 }
 

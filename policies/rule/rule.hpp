@@ -51,6 +51,7 @@ struct declarative_action {
   verb action = verb::move;            // move, spill, fetch
   selection what = selection::layers;  // of a move
   std::string pattern;                 // when what is pattern
+  std::vector<target_choice> from;     // of a move: whence, in this order; empty: from the object
   ordering order = ordering::top_down;
   extent until = extent::all;
   std::uint64_t until_bytes = 0;  // when until is bytes
@@ -83,6 +84,7 @@ struct rule {
   source_location where;
   rule_mode mode = rule_mode::enforce;
   scope for_each = scope::gpu;
+  std::vector<std::string> only;  // names or patterns of objects; empty: every one of the scope
   int priority = 50;  // 0 to 100; higher is asked first
   condition enter;
   condition leave;

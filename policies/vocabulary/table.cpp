@@ -126,7 +126,9 @@ constexpr word<target_kind> target_table[] = {
     {target_kind::cpu, "cpu", "the CPU's device"},
     {target_kind::cpu, "host", "the CPU's device"},
     {target_kind::most_free, "most_free", "the device with most room"},
+    {target_kind::most_free_gpu, "most_free_gpu", "the GPU with most room"},
     {target_kind::coolest, "coolest", "the coolest device with room"},
+    {target_kind::itself, "itself", "the device that the policy is judged for"},
 };
 
 constexpr word<verb> verb_table[] = {

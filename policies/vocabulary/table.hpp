@@ -86,7 +86,7 @@ enum class extent { all, leave, bytes };
 // Whether a policy acts or only says what it would do.
 enum class rule_mode { enforce, shadow };
 // Where to; anything else is a device's name.
-enum class target_kind { cpu, most_free, coolest, device };
+enum class target_kind { cpu, most_free, most_free_gpu, coolest, itself, device };
 
 std::span<const word<scope>> scopes();
 std::span<const word<selection>> selections();

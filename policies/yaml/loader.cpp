@@ -102,21 +102,43 @@ target_choice read_target(const std::string& name) {
   return kind ? target_choice{*kind, {}} : target_choice{target_kind::device, name};
 }
 
+// The places that a key names, one or a list.
+std::vector<target_choice> read_places(map_reader& map, const node& value, std::string_view key) {
+  std::vector<target_choice> places;
+  const std::vector<node> single = {value};
+  const std::vector<node>& choices = value.kind == node_kind::list ? value.items : single;
+  for (const node& choice : choices) {
+    if (choice.kind == node_kind::scalar) {
+      places.push_back(read_target(choice.text));
+    } else {
+      map.fault(choice.where, "'" + std::string(key) + "' must be a target or a list of targets");
+    }
+  }
+  if (choices.empty()) map.fault(value.where, "'" + std::string(key) + "' lists no target");
+  return places;
+}
+
 void read_targets(map_reader& map, declarative_action& action) {
+  if (const node* from = map.optional_key("from")) action.from = read_places(map, *from, "from");
   const bool needed = action.action != verb::fetch;
   const node* to = needed ? map.required_key("to", "a device's name, cpu, most_free or coolest")
                           : map.optional_key("to");
   if (to == nullptr) return;
-  const std::vector<node> single = {*to};
-  const std::vector<node>& choices = to->kind == node_kind::list ? to->items : single;
-  for (const node& choice : choices) {
-    if (choice.kind == node_kind::scalar) {
-      action.to.push_back(read_target(choice.text));
+  action.to = read_places(map, *to, "to");
+}
+
+// `only`: names or patterns of the objects that a policy is about.
+void read_only(map_reader& policy, rule& r) {
+  const node* value = policy.optional_key("only");
+  if (value == nullptr) return;
+  const std::vector<node> single = {*value};
+  for (const node& name : value->kind == node_kind::list ? value->items : single) {
+    if (name.kind == node_kind::scalar) {
+      r.only.push_back(name.text);
     } else {
-      map.fault(choice.where, "'to' must be a target or a list of targets");
+      policy.fault(name.where, "'only' must be a name or a list of names, such as \"cuda:*\"");
     }
   }
-  if (choices.empty()) map.fault(to->where, "'to' lists no target");
 }
 
 void read_selection(map_reader& map, declarative_action& action) {
@@ -234,6 +256,7 @@ rule read_policy(const node& value, faults_list& faults) {
   r.mode = policy.one_of("mode", modes()).value_or(rule_mode::enforce);
   policy.required_key("for_each", "what it is judged for: gpu, cpu, device, session, part or host");
   r.for_each = policy.one_of("for_each", scopes()).value_or(scope::gpu);
+  read_only(policy, r);
   r.priority = static_cast<int>(policy.integer("priority", 0, 100).value_or(r.priority));
   read_conditions(policy, r, faults);
   r.cooldown_ms = policy.duration_ms("cooldown").value_or(0);

@@ -104,6 +104,9 @@ INSTANTIATE_TEST_SUITE_P(
         bad_case{"above: 92%", "above: 92",
                  "p.yaml:7:45: error: 'above': '92' is more than the "
                  "whole; did you mean 92%?"},
+        bad_case{"for_each: gpu", "for_each: gpu\n    only: {a: b}", "'only' must be a name"},
+        bad_case{"move: layers", "move: layers, from: fast", "'from' takes cpu and names"},
+        bad_case{"move: layers", "move: layers, from: [[cpu]]", "'from' must be a target"},
         bad_case{"above: 92%", "above: 92C", "'92C' is not a quantity such as 92%"},
         bad_case{"above: 92%", "above: -1%", "out of range"},
         bad_case{"above: 92%", "above: nan", "not a quantity"},
