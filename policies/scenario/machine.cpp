@@ -117,10 +117,14 @@ double machine::ours(const std::string& device_name) const {
       if (r.device == device_name) sum += static_cast<double>(r.bytes);
     }
   }
+  // An engine reserves before it copies.
+  for (const running_move& r : running_) {
+    if (r.move.to == device_name) sum += static_cast<double>(r.move.bytes);
+  }
   return sum;
 }
 
-// An engine reserves before it copies, so what does not fit fails and leaves the source as it was.
+// What does not fit fails and leaves the source as it was.
 std::string machine::why_it_fails(const planned_move& m) const {
   if (broken_targets.contains(m.to)) return "the device is broken";
   const auto is_target = [&](const machine_device& d) { return d.state.name == m.to; };
@@ -162,18 +166,20 @@ void machine::arrive_kv(const planned_move& m) {
 void machine::end_moves(std::int64_t now_ms) {
   now_.completed.clear();
   now_.moving.clear();
-  for (const running_move& r : running_) {
-    const planned_move& m = r.move;
-    if (r.ends_ms > now_ms) {
+  for (std::size_t i = 0; i < running_.size();) {
+    const planned_move m = running_[i].move;
+    const std::int64_t ends_ms = running_[i].ends_ms;
+    if (ends_ms > now_ms) {
       now_.moving.push_back({m.id, m.kind, m.subject, m.from, m.to, m.bytes});
+      ++i;
       continue;
     }
+    running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
     const std::string why = why_it_fails(m);
-    if (why.empty()) arrive(m, r.ends_ms);
-    now_.completed.push_back({m.id, m.kind, m.subject, m.from, m.to, r.ends_ms,
+    if (why.empty()) arrive(m, ends_ms);
+    now_.completed.push_back({m.id, m.kind, m.subject, m.from, m.to, ends_ms,
                               why.empty() ? move_outcome::done : move_outcome::failed, why});
   }
-  std::erase_if(running_, [&](const running_move& r) { return r.ends_ms <= now_ms; });
 }
 
 void machine::sample(machine_device& d, std::int64_t now_ms) {

@@ -62,6 +62,9 @@ std::vector<std::vector<std::size_t>> common_lengths(const std::vector<std::stri
   return length;
 }
 
+// A move in a list of many is told no more.
+constexpr std::size_t most_lines = 40;
+
 // Both lists in one: what came as expected, what is missing, what came besides.
 std::string compared(const std::vector<std::string>& expected, const std::vector<seen_move>& came) {
   const auto length = common_lengths(expected, came);
@@ -70,7 +73,8 @@ std::string compared(const std::vector<std::string>& expected, const std::vector
   };
   std::string text;
   std::size_t i = 0, j = 0;
-  while (i < expected.size() || j < came.size()) {
+  for (std::size_t lines = 0; i < expected.size() || j < came.size(); ++lines) {
+    if (lines == most_lines) return text + line("...", "and more");
     const bool both = i < expected.size() && j < came.size();
     if (both && expected[i] == came[j].text) {
       text += line("at " + clock_text(came[j].at_ms), expected[i]);
