@@ -51,8 +51,11 @@ int write_policy(const context& with, const wanted_policy& wanted) {
         ipc::ctl::exit_usage);
   }
   const fs::path folder = wanted.folder;
-  const fs::path policy = folder / (wanted.name + (wanted.lua ? ".lua" : ".yaml"));
-  const fs::path test = folder / (wanted.name + std::string(policies::test_ending));
+  const auto file = [&](const std::string& ending) {
+    return (folder / (wanted.name + ending)).lexically_normal();
+  };
+  const fs::path policy = file(wanted.lua ? ".lua" : ".yaml");
+  const fs::path test = file(std::string(policies::test_ending));
   std::error_code fault;
   if (!fs::is_directory(folder, fault)) {
     return with.fail("there is no folder " + folder.string());
