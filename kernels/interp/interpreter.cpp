@@ -43,9 +43,10 @@ std::uint32_t float_to_half(float f) {
 }
 
 std::int32_t dot4(std::uint32_t a, std::uint32_t b, std::int32_t c) {
+  auto sum = static_cast<std::uint32_t>(c);  // which wraps
   for (int k = 0; k < 32; k += 8)
-    c += static_cast<std::int32_t>((a >> k) & 255u) * static_cast<std::int8_t>(b >> k);
-  return c;
+    sum += ((a >> k) & 255u) * static_cast<std::uint32_t>(static_cast<std::int8_t>(b >> k));
+  return static_cast<std::int32_t>(sum);
 }
 
 class machine {
