@@ -11,6 +11,8 @@ namespace {
 constexpr double least_gain = 1e-10;
 // Pairs of parts are tried in models of so many parts; in larger ones a run says nearly as much.
 constexpr std::uint32_t most_parts_for_pairs = 64;
+// So often the device may change within a run that is moved.
+constexpr std::uint32_t most_inside = 3;
 // Of a model whose parts all differ, only so many are thought of as leaving.
 constexpr std::size_t most_leaving = 2000;
 
@@ -116,13 +118,19 @@ class improving {
 
   void grow_forward(std::uint32_t begin, std::uint32_t most_end, std::uint32_t d) {
     room_left_ = book_.left(d);
-    for (std::uint32_t end = begin; end < most_end && takes_in(end, d); ++end)
+    std::uint32_t changes = 0;
+    for (std::uint32_t end = begin; end < most_end && takes_in(end, d); ++end) {
+      if (end > begin && where_[end] != where_[end - 1] && ++changes > most_inside) return;
       consider(begin, end + 1, d);
+    }
   }
   void grow_backward(std::uint32_t end, std::uint32_t d) {
     room_left_ = book_.left(d);
-    for (std::uint32_t begin = end; begin > 0 && takes_in(begin - 1, d); --begin)
+    std::uint32_t changes = 0;
+    for (std::uint32_t begin = end; begin > 0 && takes_in(begin - 1, d); --begin) {
+      if (begin < end && where_[begin] != where_[begin - 1] && ++changes > most_inside) return;
       consider(begin - 1, end, d);
+    }
   }
   // What several parts of a run share is counted with each of them: a run too few, never one too
   // many.
