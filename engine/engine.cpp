@@ -49,13 +49,16 @@ result<void> tune_all(const model& of, const device_rooms& rooms, const workspac
   for (std::uint32_t d = 0; d < rooms.size(); d++) order.push_back(d);
   std::vector<bool> done(rooms.size(), false);
   const auto begin = options.tuning.now();
+  auto left = static_cast<int>(rooms.size());
   for (std::uint32_t d : order) {
     if (done[d]) continue;
     done[d] = true;
     tuner_settings settings = options.tuning;
     const auto spent =
         std::chrono::duration_cast<std::chrono::milliseconds>(options.tuning.now() - begin);
-    settings.budget = std::max(settings.budget - spent, std::chrono::milliseconds(0));
+    // Each gets its share of what is left.
+    if (settings.budget)
+      settings.budget = std::max(*settings.budget - spent, std::chrono::milliseconds(0)) / left--;
     if (tune_for(of, *rooms[d]->on, shape, settings).given_up)
       return fail(error_code::cancelled, "the start was given up");
   }
@@ -228,6 +231,7 @@ result<std::unique_ptr<inference_engine>> inference_engine::start(
                               options.attention_bytes};
   ok = tune_all(*of, *rooms, shape, options);
   if (!ok) return tl::unexpected<error>(ok.error());
+  options.tuning.progress = {};  // it was the start's
   std::vector<std::vector<resident_block_ptr>> blocks(of->parts().size());
   std::uint64_t total = 0, before = 0;
   for (part_index p = 0; p < blocks.size(); p++) total += of->part_bytes(p);

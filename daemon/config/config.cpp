@@ -34,11 +34,18 @@ class config_reader {
     if (const node* n = root_.optional_key("control")) read_control(*n);
     if (const node* n = root_.optional_key("replies")) read_replies(*n);
     if (auto v = root_.text("cache")) out_.cache_folder = *v;
+    if (auto v = root_.text("tune")) read_tune(*v);
     root_.finish();
     return out_;
   }
 
  private:
+  void read_tune(const std::string& value) {
+    if (value != "first_use" && value != "off")
+      root_.fault(root_.where(), "'tune' is '" + value + "', expected first_use or off");
+    out_.tune_at_first_use = value == "first_use";
+  }
+
   void read_model(const node& n) {
     map_reader r(n, "'model'", faults_);
     if (!r.usable()) return;

@@ -43,6 +43,8 @@ struct config {
   engine::sampling_parameters sampling;
   bool hash_logits = false;  // every reply ends with the hash of all its logits
   std::string cache_folder;  // of compiled kernels; empty: the default place
+  // Whether kernels are timed at the first start of a device; else when an administrator asks.
+  bool tune_at_first_use = true;
 };
 
 using diagnostics = std::vector<policies::diagnostic>;

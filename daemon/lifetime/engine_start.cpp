@@ -11,6 +11,8 @@ namespace terrane::daemon {
 namespace {
 
 constexpr std::string_view automatic = "automatic";  // as start_on
+// What timing kernels may add to the first start, all devices together.
+constexpr std::chrono::milliseconds first_tuning{1500};
 
 class starting {
  public:
@@ -170,7 +172,7 @@ class starting {
     });
   }
 
-  engine::engine_options options_for(const engine::model& m) const {
+  engine::engine_options options_for(const engine::model& m) {
     engine::engine_options o;
     o.context_tokens = std::min(config_.context_tokens, m.config().context_tokens);
     if (o.context_tokens < config_.context_tokens && settings_.warn) {
@@ -182,6 +184,16 @@ class starting {
     o.rows = config_.rows;
     o.check_numbers = config_.check_numbers;
     o.on_session = settings_.on_session;
+    o.tuning.cache_folder = settings_.cache_folder;
+    if (config_.tune_at_first_use) o.tuning.budget = first_tuning;
+    o.tuning.warn = settings_.warn;
+    o.tuning.progress = [this](const engine::tuning_progress& p) {
+      if (p.done == 0 && told_tuning_of_ != p.device)
+        log(log_level::info,
+            p.device + ": its kernels are timed, once (tune: off leaves that out)");
+      told_tuning_of_ = p.device;
+      return !settings_.progress || settings_.progress(0, 1);
+    };
     return o;
   }
 
@@ -189,6 +201,7 @@ class starting {
   const start_settings& settings_;
   std::vector<std::unique_ptr<engine::device>> devices_;
   std::vector<refusal> refused_;
+  std::string told_tuning_of_;  // the device
   started_engine out_;
 };
 

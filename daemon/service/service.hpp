@@ -40,7 +40,10 @@ class service final : public ipc::control_service {
   void set_starting() { state_ = ipc::daemon_state::starting; }
   void set_stopping() { state_ = ipc::daemon_state::stopping; }
   // Before engine and loop go: no call reaches them any more.
-  void finish() { worker_.end(); }
+  void finish() {
+    tuner_.end();  // soon: it looks whether the daemon is stopping
+    worker_.end();
+  }
   // Loads the policies again, for SIGHUP; the same as PolicyReload once there is a model. Without
   // one they are only returned.
   policies::policy_set::load_result<policies::policy_set_ptr> reload_policies();
@@ -63,6 +66,8 @@ class service final : public ipc::control_service {
                 ipc::answer<ipc::kv_reply> to) override;
   void fetch_kv(const ipc::caller& who, ipc::fetch_kv_request request,
                 ipc::answer<ipc::kv_reply> to) override;
+  void tuning(const ipc::caller& who, ipc::answer<ipc::tuning_reply> to) override;
+  void tune(const ipc::caller& who, ipc::tune_request request, ipc::tune_stream to) override;
   void policy_list(const ipc::caller& who, ipc::answer<ipc::policy_list_reply> to) override;
   void policy_lint(const ipc::caller& who, ipc::policy_lint_request request,
                    ipc::answer<ipc::policy_lint_reply> to) override;
@@ -104,6 +109,9 @@ class service final : public ipc::control_service {
   // A device that parts or pages may be brought to, or why not: unknown, refused, lost.
   tl::expected<std::uint32_t, ipc::refusal> usable_device(const std::string& name) const;
   std::vector<std::string> part_names() const;
+  // What is known of the kernels of a device.
+  static void add_kernels(engine::device& from, std::vector<ipc::tuned_kernel_info>& to);
+  void tune_all(const std::vector<std::uint32_t>& devices, const ipc::tune_stream& to);
 
   const config& config_;
   ipc::event_hub& events_;
@@ -118,6 +126,7 @@ class service final : public ipc::control_service {
   std::string no_chat_;  // why there is no chat format
   std::vector<device_config> configured_;
   std::vector<engine::device_candidate> refused_;
+  worker tuner_;   // kernels are timed for seconds: not on the worker that answers others
   worker worker_;  // last: its work uses the others
 };
 

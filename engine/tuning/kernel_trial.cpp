@@ -12,7 +12,8 @@ namespace {
 constexpr std::size_t alignment = 256;
 constexpr std::size_t most_weight_bytes = std::size_t{48} << 20;  // of one launch
 constexpr std::uint32_t context_tokens = 512;                     // that attention looks at
-constexpr std::size_t least_groups = 8;                           // of a share
+constexpr std::size_t far_apart = 7919;  // sets of weights between those of two launches
+constexpr std::size_t least_groups = 8;  // of a share
 
 std::size_t aligned(std::size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 
@@ -104,7 +105,7 @@ class linear_trial final : public kernel_trial {
     const std::size_t sets = read_over_.bytes() / bytes_;
     const std::uint64_t first = launch == 0 || sets < 2
                                     ? weights_->address()
-                                    : read_over_.address() + launch % sets * bytes_;
+                                    : read_over_.address() + launch * far_apart % sets * bytes_;
     dispatch d;
     d.order = std::get<linear_layout>(layout).order;
     d.groups_x = share_of(launched_);

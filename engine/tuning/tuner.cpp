@@ -215,7 +215,7 @@ class tuner {
 
   tuning_report run() {
     recall();
-    if (settings_.budget.count() > 0 && !missing_.empty()) time_missing();
+    if (settings_.budget && !missing_.empty()) time_missing();
     device_.use_tuning(std::make_shared<const device_tuning>(std::move(tuning_)));
     return report_;
   }
@@ -276,18 +276,15 @@ class tuner {
   void time_missing() {
     std::ranges::stable_sort(missing_, std::greater{},
                              [](const wanted& w) { return work_of(w.use); });
-    std::unique_ptr<device_memory> read_over = make_read_over();
-    if (read_over == nullptr) return;
     tuned_kernels found;
     for (std::size_t k = 0; k < missing_.size(); k++) {
       if (!tell(k)) break;
       const wanted& w = missing_[k];
-      result<tuned_kernel> kernel = time_or_leave(w, *read_over);
+      result<tuned_kernel> kernel = time_or_leave(w);
       if (report_.given_up) break;  // half-way
       if (!kernel) {
         warn("kernels could not be timed: " + kernel.error().message);
-        if (device_.lost()) break;
-        continue;
+        break;
       }
       tuning_.set(w.use.shape, *kernel);
       found.insert_or_assign(w.key, *kernel);
@@ -296,21 +293,22 @@ class tuner {
     if (!found.empty()) remember_kernels(settings_.cache_folder, device_.info(), found);
   }
 
-  result<tuned_kernel> time_or_leave(const wanted& w, const device_memory& read_over) {
+  result<tuned_kernel> time_or_leave(const wanted& w) {
     tuned_kernel usual;
     usual.by_default = usual.chosen = tuning_.default_layout(w.use.shape);
     usual.version = version_of(w.use.shape, usual.by_default);
     // A kernel is begun only if the longest so far would be done in time.
-    if (spent() + longest_ > settings_.budget) {
+    if (spent() + longest_ >= *settings_.budget) {
       report_.left++;
       return usual;
     }
     const steady_time begin = settings_.now();
+    if (result<void> ok = make_read_over(); !ok) return tl::unexpected<error>(ok.error());
     result<std::unique_ptr<kernel_trial>> trial =
-        kernel_trial::make(device_, w.use.shape, read_over);
+        kernel_trial::make(device_, w.use.shape, *read_over_);
     if (!trial) return tl::unexpected<error>(trial.error());
     result<tuned_kernel> timed = contest(device_, w.use.shape, **trial, settings_, [this] {
-                                   return spent() < settings_.budget && wanted_still();
+                                   return spent() < *settings_.budget && wanted_still();
                                  }).run(usual.by_default);
     if (!timed) return timed;
     longest_ = std::max(longest_, settings_.now() - begin);
@@ -322,24 +320,21 @@ class tuner {
   std::chrono::steady_clock::duration spent() const { return settings_.now() - begin_; }
 
   // As large as what a step would read, if there is room; the smallest will do.
-  std::unique_ptr<device_memory> make_read_over() {
+  result<void> make_read_over() {
+    if (read_over_ != nullptr) return {};
     const std::uint64_t limit = device_.limit_bytes(), used = device_.used_bytes();
     const std::uint64_t free = limit > used ? limit - used : 0;
     const std::size_t bytes = std::min<std::uint64_t>(settings_.read_over_bytes, free / 4);
     auto made = device_.allocate(std::max<std::size_t>(bytes, 4096), memory_use::staging);
-    if (!made) {
-      warn("kernels could not be timed: " + made.error().message);
-      return nullptr;
-    }
+    if (!made) return tl::unexpected<error>(made.error());
     const std::vector<std::byte> piece(std::size_t{4} << 20, plain_byte);
     for (std::size_t at = 0; at < (*made)->bytes(); at += piece.size()) {
       const std::size_t n = std::min(piece.size(), (*made)->bytes() - at);
-      if (result<void> ok = device_.write(**made, at, std::span(piece).first(n)); !ok) {
-        warn("kernels could not be timed: " + ok.error().message);
-        return nullptr;
-      }
+      result<void> ok = device_.write(**made, at, std::span(piece).first(n));
+      if (!ok) return ok;
     }
-    return std::move(*made);
+    read_over_ = std::move(*made);
+    return {};
   }
 
   bool tell(std::size_t done) {
@@ -362,6 +357,7 @@ class tuner {
   steady_time begin_;
   device_tuning tuning_;
   std::vector<wanted> missing_;
+  std::unique_ptr<device_memory> read_over_;  // made before the first kernel is timed
   std::size_t done_ = 0;
   std::chrono::steady_clock::duration longest_{0};
   tuning_report report_;

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,9 +32,10 @@ struct tuning_progress {
 };
 
 struct tuner_settings {
-  std::string cache_folder;             // empty: nothing is remembered
-  std::chrono::milliseconds budget{0};  // for all kernels; 0: only what is remembered is used
-  bool again = false;                   // times kernels anew that are remembered
+  std::string cache_folder;  // empty: nothing is remembered
+  // For all kernels. Empty: nothing is timed, only what is remembered is used.
+  std::optional<std::chrono::milliseconds> budget;
+  bool again = false;  // times kernels anew that are remembered
   // At most so much memory is read over between two launches of a kernel.
   std::size_t read_over_bytes = std::size_t{256} << 20;
   std::function<bool(const tuning_progress&)> progress;  // returns false to give up; may be empty

@@ -65,4 +65,19 @@ class move_stream {
   varlink::reply to_;
 };
 
+// The timing of kernels: any number of `progress` (dropped when the client is slow or wanted one
+// reply), then `finish` or `fail`. A client that goes away ends it.
+class tune_stream {
+ public:
+  explicit tune_stream(varlink::reply to) : to_(std::move(to)) {}
+
+  void progress(const tune_reply& so_far) const { to_.send(to_json(so_far)); }
+  void finish(const tune_reply& all) const { to_.finish(to_json(all)); }
+  void fail(const refusal& error) const { to_.fail(error); }
+  bool cancelled() const { return to_.cancelled(); }
+
+ private:
+  varlink::reply to_;
+};
+
 }  // namespace terrane::ipc

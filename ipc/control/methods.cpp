@@ -146,6 +146,8 @@ constexpr method_row rows[] = {
     {"CancelMove", operate, false, cancel_move},
     {"SpillKv", operate, false, spill_kv},
     {"FetchKv", operate, false, request<fetch_kv_request, answer<kv_reply>, &service::fetch_kv>},
+    {"Tuning", observe, false, ask<tuning_reply, &service::tuning>},
+    {"Tune", admin, false, request<tune_request, tune_stream, &service::tune>},
     {"PolicyList", observe, false, ask<policy_list_reply, &service::policy_list>},
     {"PolicyLint", operate, false,
      request<policy_lint_request, answer<policy_lint_reply>, &service::policy_lint>},

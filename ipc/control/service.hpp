@@ -51,6 +51,9 @@ class control_service {
   virtual void spill_kv(const caller& who, spill_kv_request request, answer<kv_reply> to) = 0;
   virtual void fetch_kv(const caller& who, fetch_kv_request request, answer<kv_reply> to) = 0;
 
+  virtual void tuning(const caller& who, answer<tuning_reply> to) = 0;
+  virtual void tune(const caller& who, tune_request request, tune_stream to) = 0;
+
   virtual void policy_list(const caller& who, answer<policy_list_reply> to) = 0;
   virtual void policy_lint(const caller& who, policy_lint_request request,
                            answer<policy_lint_reply> to) = 0;

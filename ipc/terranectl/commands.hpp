@@ -42,6 +42,10 @@ int close_session(const context& with, std::int64_t session);
 int spill_kv(const context& with, const spill_kv_request& request);
 int fetch_kv(const context& with, const fetch_kv_request& request);
 
+// tune.cpp; an empty device is all of them.
+int tune(const context& with, const std::string& device);
+int show_tuning(const context& with);
+
 // decide.cpp
 int list_policies(const context& with);
 int reload_policies(const context& with);

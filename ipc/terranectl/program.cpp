@@ -40,6 +40,7 @@ class command_line {
     add_show();
     add_talk();
     add_steer();
+    add_tune();
     add_decide();
     for (const further_command& one : further) {
       add(one);
@@ -179,6 +180,16 @@ class command_line {
     }
   }
 
+  void add_tune() {
+    auto* timing = command(
+        "tune",
+        "Time the layouts of kernels on a device again (default: on all) and "
+        "show what is used",
+        [this](const context& with) { return only_show_ ? show_tuning(with) : tune(with, text_); });
+    timing->add_option("DEVICE", text_, "The beginning of its name will do");
+    timing->add_flag("--show", only_show_, "Time nothing");
+  }
+
   void add_decide() {
     CLI::App* policy = app_.add_subcommand("policy", "The placement policies");
     policy->require_subcommand(1);
@@ -206,6 +217,7 @@ class command_line {
   command_action chosen_;
   std::string socket_;
   bool json_ = false;
+  bool only_show_ = false;
   std::vector<std::string> words_;
   std::vector<std::string> assume_;
   std::string text_;

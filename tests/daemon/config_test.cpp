@@ -36,6 +36,7 @@ telemetry: {period: 500ms, readings_file: /run/terrane/readings.yaml}
 control: {socket: /tmp/s, operate_group: users, admin_group: wheel}
 replies: {max_tokens: 99, temperature: 0.5, top_k: 10, top_p: 0.9, min_p: 0.1, repetition_penalty: 1.1,
           repetition_window: 32, hash_logits: true}
+tune: off
 cache: /var/cache/terrane
 )");
   ASSERT_TRUE(c.has_value()) << policies::to_string(c.error().front());
@@ -52,6 +53,7 @@ cache: /var/cache/terrane
   EXPECT_EQ(c->max_tokens, 99U);
   EXPECT_FLOAT_EQ(c->sampling.temperature, 0.5F);
   EXPECT_TRUE(c->hash_logits);
+  EXPECT_FALSE(c->tune_at_first_use);
   EXPECT_FALSE(c->check_numbers);
 }
 
@@ -76,6 +78,7 @@ TEST(config, says_where_a_fault_stands_and_what_is_near) {
               HasSubstr("expected a number"));
   EXPECT_THAT(first_fault("model: {file: m}\nreplies: {top_p: 7}\n"), HasSubstr("top"));
   EXPECT_THAT(first_fault("model: {file: m}\ntelemetry: {period: 1ms}\n"), HasSubstr("10ms"));
+  EXPECT_THAT(first_fault("model: {file: m}\ntune: often\n"), HasSubstr("first_use or off"));
   EXPECT_THAT(first_fault("model: [\n"), HasSubstr("terraned.yaml:"));
 }
 

@@ -61,7 +61,8 @@ class Client:
 
 
 class Daemon:
-    def __init__(self, folder, model, devices="[{name: cpu}]", extra="", control="", environment=None, wrap=()):
+    def __init__(self, folder, model, devices="[{name: cpu}]", extra="", control="", tune="off", environment=None,
+                 wrap=()):
         self.folder = folder
         self.socket = folder / "control.sock"
         (folder / "policies").mkdir(exist_ok=True)
@@ -69,7 +70,7 @@ class Daemon:
             f"apiVersion: terrane/v1\nmodel: {{file: {model}, context: 256, sessions: 2}}\n"
             f"devices: {devices}\npolicies: [{folder}/policies]\n"
             f"telemetry: {{period: 50ms, readings_file: {folder}/readings.yaml}}\n"
-            f"control: {{socket: {self.socket}{control}}}\ncache: {folder}/cache\n{extra}")
+            f"control: {{socket: {self.socket}{control}}}\ncache: {folder}/cache\ntune: {tune}\n{extra}")
         self.log = open(folder / "log", "w+")
         self.process = subprocess.Popen(
             [*wrap, TERRANED, "--config", str(folder / "terraned.yaml")], stderr=self.log,
@@ -176,7 +177,7 @@ class ProcessTest(unittest.TestCase):
         d = Daemon.__new__(Daemon)
         d.folder, d.socket = self.folder, self.folder / "passed.sock"
         (self.folder / "terraned.yaml").write_text(f"model: {{file: {self.model}, context: 128}}\n"
-                                                   f"cache: {self.folder}/cache\n")
+                                                   f"cache: {self.folder}/cache\ntune: off\n")
         d.log = open(self.folder / "log", "w+")
         os.set_inheritable(listening.fileno(), True)
         d.process = subprocess.Popen(
@@ -204,6 +205,28 @@ class ProcessTest(unittest.TestCase):
         file.write_text(POLICY.format(name="second"))
         d.process.send_signal(signal.SIGHUP)
         until(lambda: d.client().call("PolicyList")["parameters"]["policies"][0]["name"] == "second", "the reload")
+
+    def test_kernels_are_tuned_once_and_when_asked(self):
+        first = self.start(tune="first_use").ready()
+        self.assertIn("cpu: its kernels are timed, once", first.said())
+        shown = first.ctl("tune", "--show")
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        for expected in ("linear", "attention", "few rows, K 576", "DEFAULT"):
+            self.assertIn(expected, shown.stdout)
+        first.stop()
+        again = self.start(tune="first_use").ready()
+        self.assertNotIn("timed", again.said())
+        kernels = again.client().call("Tuning")["parameters"]["kernels"]
+        self.assertGreaterEqual(len(kernels), 8)
+        redone = again.ctl("tune", "cpu")
+        self.assertEqual(redone.returncode, 0, redone.stderr)
+        self.assertIn("kernels were timed", again.said())
+        self.assertNotIn("not timed", redone.stdout)
+        again.stop()
+        # What an administrator had timed is used, also where nothing is timed at the start.
+        off = self.start().ready()
+        self.assertNotIn("timed", off.said())
+        self.assertEqual(len(off.client().call("Tuning")["parameters"]["kernels"]), len(kernels))
 
     def test_faulty_policies_stop_a_start_with_a_clear_message(self):
         (self.folder / "policies").mkdir()

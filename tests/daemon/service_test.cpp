@@ -70,6 +70,22 @@ TEST_F(service_test, a_lost_device_is_shown_with_its_reason_and_takes_nothing) {
   EXPECT_EQ(r.parameters.at("device"), "vulkan:card");
 }
 
+TEST_F(service_test, kernels_are_timed_only_on_devices_that_can_be_used) {
+  const auto tune = [&](const std::string& device) {
+    return answered([&](const ipc::varlink::reply& to) {
+             answers.tune(root, {device}, ipc::tune_stream(to));
+           })
+        .error.value_or("");
+  };
+  EXPECT_EQ(tune("cuda"), "io.terrane.Control.DeviceUnusable");
+  EXPECT_EQ(tune("moon"), "io.terrane.Control.UnknownDevice");
+  t.card->lose();
+  EXPECT_EQ(tune("vulkan"), "io.terrane.Control.DeviceUnusable");
+  const auto kernels =
+      answered_with<ipc::tuning_reply>([&](const auto& to) { answers.tuning(root, to); });
+  EXPECT_TRUE(kernels.kernels.empty());
+}
+
 TEST_F(service_test, a_move_to_where_all_is_moves_nothing_and_says_so) {
   heard_events heard(events);
   const auto move = [&](std::vector<std::string> parts, const std::string& device) {

@@ -262,6 +262,26 @@ void fake_service::policy_lint(const caller&, policy_lint_request request,
   to.finish(reply);
 }
 
+namespace {
+
+std::vector<tuned_kernel_info> tuned_kernels() {
+  return {{"cpu", "linear", "many rows, K 576, Q4_1 576", "columns 16, order rows_first",
+           "order columns_first", 165.4, 0.093},
+          {"cpu", "attention", "few rows, 9 heads of 64 on 3", "keys halves", "", 14.7, 0},
+          {gpu, "linear", "few rows, K 576, Q4_1 576", "warps 1", "", 0, 0}};
+}
+
+}  // namespace
+
+void fake_service::tuning(const caller&, answer<tuning_reply> to) { to.finish({tuned_kernels()}); }
+
+void fake_service::tune(const caller&, tune_request request, tune_stream to) {
+  note("tune " + request.device.value_or("all"));
+  if (request.device == "cpu") return to.fail(refuse::busy("a reply is being given"));
+  to.progress({std::string(gpu) + ", linear: few rows, K 576, Q4_1 576", 1, 3, {}, false});
+  to.finish({"", 3, 3, tuned_kernels(), false});
+}
+
 void fake_service::policy_reload(const caller&, answer<policy_reload_reply> to) {
   to.fail(refuse::policy_invalid(
       {{"vram.yaml", 3, 5, diagnostic_severity::error, "leave must be below enter"}},

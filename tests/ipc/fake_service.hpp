@@ -53,6 +53,8 @@ class fake_service : public control_service {
   void cancel_move(const caller& who, std::int64_t move, answer<nothing> to) override;
   void spill_kv(const caller& who, spill_kv_request request, answer<kv_reply> to) override;
   void fetch_kv(const caller& who, fetch_kv_request request, answer<kv_reply> to) override;
+  void tuning(const caller& who, answer<tuning_reply> to) override;
+  void tune(const caller& who, tune_request request, tune_stream to) override;
   void policy_list(const caller& who, answer<policy_list_reply> to) override;
   void policy_lint(const caller& who, policy_lint_request request,
                    answer<policy_lint_reply> to) override;

@@ -166,6 +166,31 @@ TEST_F(terranectl_test, a_move_takes_patterns_and_the_beginning_of_a_device) {
   EXPECT_THAT(out.str(), HasSubstr("\"state\":\"committed\""));
 }
 
+TEST_F(terranectl_test, what_was_tuned_is_shown_and_done_again) {
+  start();
+  EXPECT_EQ(run({"tune", "--show"}), 0) << err.str();
+  EXPECT_THAT(out.str(), HasSubstr("many rows, K 576, Q4_1 576"));
+  EXPECT_THAT(out.str(), HasSubstr("9.3 %"));
+  EXPECT_THAT(out.str(), HasSubstr("order columns_first"));
+  EXPECT_THAT(out.str(), HasSubstr("as by default"));
+  EXPECT_THAT(out.str(), HasSubstr("not timed"));
+  EXPECT_EQ(service.asked(), std::vector<std::string>{});
+
+  EXPECT_EQ(run({"tune"}), 0) << err.str();
+  EXPECT_EQ(run({"tune", "vulkan"}), 0) << err.str();
+  EXPECT_EQ(service.asked(), (std::vector<std::string>{
+                                 "tune all", "tune vulkan:0d1e2f30-0000-0000-0000-000000000001"}));
+  EXPECT_EQ(run({"tune", "vulkan", "--json"}), 0);
+  EXPECT_THAT(out.str(), HasSubstr("\"done\":1"));
+  EXPECT_THAT(out.str(), HasSubstr("\"done\":3"));
+}
+
+TEST_F(terranectl_test, tuning_is_refused_while_something_runs) {
+  start();
+  EXPECT_EQ(run({"tune", "cpu"}), 1);
+  EXPECT_THAT(err.str(), HasSubstr("a reply is being given"));
+}
+
 TEST_F(terranectl_test, a_move_says_what_was_there_already) {
   start();
   service.commit_moves = true;

@@ -97,6 +97,8 @@ TEST(types, structs_agree_with_the_interface) {
   expect_method<cancel_move_request, nothing>("CancelMove");
   expect_method<spill_kv_request, kv_reply>("SpillKv");
   expect_method<fetch_kv_request, kv_reply>("FetchKv");
+  expect_method<nothing, tuning_reply>("Tuning");
+  expect_method<tune_request, tune_reply>("Tune");
   expect_method<nothing, policy_list_reply>("PolicyList");
   expect_method<policy_lint_request, policy_lint_reply>("PolicyLint");
   expect_method<nothing, policy_reload_reply>("PolicyReload");
@@ -104,7 +106,7 @@ TEST(types, structs_agree_with_the_interface) {
   expect_method<explain_request, explain_reply>("Explain");
   expect_method<why_request, why_reply>("Why");
   expect_method<nothing, monitor_reply>("Monitor");
-  EXPECT_EQ(interface().methods.size(), 19U) << "a method is not compared above";
+  EXPECT_EQ(interface().methods.size(), 21U) << "a method is not compared above";
 }
 
 TEST(types, the_table_of_methods_has_those_of_the_interface) {

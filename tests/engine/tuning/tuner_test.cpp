@@ -119,7 +119,7 @@ TEST_F(tuner_test, what_was_found_is_remembered) {
   EXPECT_EQ(std::get<linear_layout>(later.tuning()->layout(many.shape)).columns, 16U);
   // Also where nothing is timed at the start.
   timed_device plain;
-  settings.budget = std::chrono::milliseconds(0);
+  settings.budget = std::nullopt;
   tune(plain, std::vector{many}, settings);
   EXPECT_EQ(std::get<linear_layout>(plain.tuning()->layout(many.shape)).columns, 16U);
 }
