@@ -43,8 +43,10 @@ TEST(access, what_observers_may_see_never_shows_text) {
       observed.push_back(row.name);
     }
   }
-  EXPECT_EQ(observed, (std::vector<std::string_view>{"Status", "Devices", "Placement", "Telemetry",
-                                                     "PolicyList", "Explain", "Why", "Monitor"}));
+  EXPECT_EQ(observed,
+            (std::vector<std::string_view>{"Status", "Devices", "Placement", "Telemetry", "Tuning",
+                                           "PolicyList", "Explain", "Why", "Monitor"}));
+  EXPECT_EQ(find_control_method("Tune")->level, access_level::admin);
   EXPECT_EQ(find_control_method("PolicyReload")->level, access_level::admin);
 }
 
