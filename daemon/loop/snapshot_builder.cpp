@@ -4,7 +4,7 @@
 
 #include <fnmatch.h>
 
-#include "daemon/telemetry/by_hand.hpp"
+#include "policies/vocabulary/set_reading.hpp"
 
 namespace terrane::daemon {
 
@@ -32,7 +32,13 @@ bool fits(const std::string& pattern, const std::string& part) {
 
 snapshot_builder::snapshot_builder(engine::inference_engine& of, telemetry_sources sources,
                                    std::vector<std::string> pinned)
-    : engine_(of), sources_(std::move(sources)), pinned_(std::move(pinned)) {}
+    : engine_(of), sources_(std::move(sources)), pinned_(std::move(pinned)) {
+  const engine::model& m = engine_.loaded_model();
+  model_.name = m.config().name;
+  model_.architecture = m.config().architecture;
+  model_.layers = m.config().layers;
+  model_.context_tokens = engine_.options().context_tokens;
+}
 
 std::vector<std::string> snapshot_builder::pinned_nowhere() const {
   std::vector<std::string> out;
@@ -51,14 +57,16 @@ policies::snapshot snapshot_builder::make(const engine::engine_status& status, s
   policies::snapshot s;
   s.sequence = ++sequence_;
   s.time_ms = now_ms;
+  s.model = model_;
   add_devices(s);
   add_parts(s, status, now_ms);
   add_sessions(s, status);
+  policies::list_tenants(s);
   add_moves(s, status, ids);
   s.completed = std::move(completed);
   for (const auto& source : sources_) {
     source->sample(s);
-    for_each_reading(s, [&](policies::reading& r) {
+    policies::for_each_reading(s, [&](policies::reading& r) {
       if (r.present() && r.source.empty()) r.source = source->name();
     });
   }
@@ -88,6 +96,7 @@ void snapshot_builder::add_parts(policies::snapshot& s, const engine::engine_sta
       to.layer = static_cast<int>(parts[p].layer);
     to.device = device_name(from.device);
     to.weight_bytes = from.weight_bytes;
+    s.model.weight_bytes += from.weight_bytes;
     to.kv_bytes = from.kv_bytes;
     to.pinned = std::any_of(pinned_.begin(), pinned_.end(),
                             [&](const std::string& pattern) { return fits(pattern, to.name); });
@@ -105,6 +114,7 @@ void snapshot_builder::add_sessions(policies::snapshot& s,
   for (const engine::session_status& from : status.sessions) {
     policies::session_state to;
     to.id = std::to_string(from.id);
+    to.tenant = users_.name_of(from.owner);
     to.context_tokens = from.context_tokens;
     to.idle_s = from.idle_s;
     for (std::uint32_t d = 0; d < from.kv_bytes.size(); d++)

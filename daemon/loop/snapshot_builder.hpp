@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "daemon/telemetry/source.hpp"
+#include "daemon/telemetry/user_names.hpp"
 #include "engine/engine.hpp"
 #include "policies/vocabulary/snapshot.hpp"
 
@@ -44,6 +45,8 @@ class snapshot_builder {
   engine::inference_engine& engine_;
   telemetry_sources sources_;
   std::vector<std::string> pinned_;
+  policies::model_state model_;
+  mutable user_names users_;
   std::uint64_t sequence_ = 0;
 };
 

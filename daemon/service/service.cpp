@@ -235,6 +235,8 @@ void service::telemetry(const ipc::caller&, ipc::answer<ipc::telemetry_reply> to
         add({&s, &d, nullptr, nullptr}, policies::scope::device, d.name);
       for (const auto& one : s.sessions)
         add({&s, nullptr, &one, nullptr}, policies::scope::session, one.id);
+      for (const auto& one : s.tenants)
+        add({&s, nullptr, nullptr, nullptr, &one}, policies::scope::tenant, one.name);
       return 0;
     });
     to.finish(r);

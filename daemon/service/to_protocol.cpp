@@ -105,8 +105,34 @@ ipc::unit to_protocol(policies::unit u) {
       return ipc::unit::tokens;
     case policies::unit::percent:
       return ipc::unit::percent;
+    case policies::unit::watts:
+      return ipc::unit::watts;
+    case policies::unit::count:
+      return ipc::unit::count;
+    case policies::unit::truth:
+      return ipc::unit::truth;
+    case policies::unit::time_of_day:
+      return ipc::unit::time_of_day;
+    case policies::unit::weekday:
+      return ipc::unit::weekday;
   }
   return ipc::unit::ratio;
+}
+
+ipc::condition_side to_protocol(policies::comparison c) {
+  switch (c) {
+    case policies::comparison::above:
+      return ipc::condition_side::above;
+    case policies::comparison::below:
+      return ipc::condition_side::below;
+    case policies::comparison::is:
+      return ipc::condition_side::is;
+    case policies::comparison::within:
+      return ipc::condition_side::within;
+    case policies::comparison::outside:
+      return ipc::condition_side::outside;
+  }
+  return ipc::condition_side::above;
 }
 
 ipc::policy_mode to_protocol(policies::rule_mode m) {

@@ -21,6 +21,7 @@ ipc::action_verb to_protocol(policies::verb v);
 ipc::condition_verdict to_protocol(policies::verdict v);
 ipc::decision_cause to_protocol(policies::decision_event e);
 ipc::unit to_protocol(policies::unit u);
+ipc::condition_side to_protocol(policies::comparison c);
 ipc::policy_mode to_protocol(policies::rule_mode m);
 ipc::diagnostic to_protocol(const policies::diagnostic& d);
 std::vector<ipc::diagnostic> to_protocol(const std::vector<policies::diagnostic>& all);

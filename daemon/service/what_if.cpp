@@ -1,8 +1,8 @@
 #include "daemon/service/what_if.hpp"
 
 #include "daemon/service/to_protocol.hpp"
-#include "daemon/telemetry/by_hand.hpp"
 #include "policies/vocabulary/nearest.hpp"
+#include "policies/vocabulary/set_reading.hpp"
 #include "policies/vocabulary/table.hpp"
 
 namespace terrane::daemon {
@@ -16,7 +16,7 @@ void advance(policies::snapshot& s, std::int64_t by_ms) {
   s.sequence++;
   s.time_ms += by_ms;
   s.completed.clear();
-  for_each_reading(s, [&](policies::reading& r) {
+  policies::for_each_reading(s, [&](policies::reading& r) {
     if (r.present()) r.sampled_ms = s.time_ms;
   });
 }
@@ -28,7 +28,7 @@ std::string assume(policies::snapshot& s, const ipc::assumption& a) {
   if (metric == nullptr)
     return "there is no metric '" + a.metric + "'" +
            policies::name_hint(a.metric, policies::metric_names());
-  return set_reading(s, a.object, *metric, {a.value, s.time_ms, 1000});
+  return policies::set_reading(s, a.object, *metric, {a.value, s.time_ms, 1000});
 }
 
 policies::decision evaluate_as_if_held(const policies::policy_set& set, policies::snapshot now,
@@ -48,9 +48,10 @@ std::vector<ipc::condition_info> conditions(const std::vector<policies::conditio
     ipc::condition_info i;
     i.metric = std::string(policies::metric(c.metric).name);
     i.unit = to_protocol(policies::metric(c.metric).measured_in);
-    i.side = c.compare == policies::comparison::above ? ipc::condition_side::above
-                                                      : ipc::condition_side::below;
+    i.side = to_protocol(c.compare);
     i.limit = c.limit;
+    if (i.side == ipc::condition_side::within || i.side == ipc::condition_side::outside)
+      i.upper = c.upper;
     if (c.judged != policies::verdict::missing) {
       i.value = c.value;
       i.age_s = static_cast<double>(c.age_ms) / 1000.0;

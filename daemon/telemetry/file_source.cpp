@@ -10,10 +10,10 @@
 #include <fstream>
 #include <iterator>
 
-#include "daemon/telemetry/by_hand.hpp"
 #include "daemon/telemetry/source.hpp"
 #include "policies/vocabulary/nearest.hpp"
 #include "policies/vocabulary/quantity.hpp"
+#include "policies/vocabulary/set_reading.hpp"
 #include "policies/yaml/document.hpp"
 
 namespace terrane::daemon {
@@ -63,7 +63,8 @@ class file_source final : public telemetry_source {
                                   policies::name_hint(metric.text, policies::metric_names()));
     policies::parsed<double> number = policies::parse_quantity(value.text, entry->measured_in);
     if (!number) return complain(value, number.error());
-    const std::string fault = set_reading(s, object, *entry, {*number, read_ms_, period_ms_});
+    const std::string fault =
+        policies::set_reading(s, object, *entry, {*number, read_ms_, period_ms_});
     if (!fault.empty()) complain(metric, fault);
   }
 

@@ -111,7 +111,8 @@ struct placement_reply {
 };
 BOOST_DESCRIBE_STRUCT(placement_reply, (), (revision, parts))
 
-BOOST_DEFINE_ENUM_CLASS(unit, ratio, bytes, celsius, seconds, tokens, percent)
+BOOST_DEFINE_ENUM_CLASS(unit, ratio, bytes, celsius, seconds, tokens, percent, watts, count, truth,
+                        time_of_day, weekday)
 
 struct reading {
   std::string metric;
@@ -310,7 +311,7 @@ BOOST_DESCRIBE_STRUCT(tune_reply, (), (timing, done, total, kernels, ended_early
 BOOST_DEFINE_ENUM_CLASS(policy_language, yaml, lua)
 BOOST_DEFINE_ENUM_CLASS(policy_mode, enforce, shadow)
 BOOST_DEFINE_ENUM_CLASS(diagnostic_severity, error, warning)
-BOOST_DEFINE_ENUM_CLASS(condition_side, above, below)
+BOOST_DEFINE_ENUM_CLASS(condition_side, above, below, is, within, outside)
 BOOST_DEFINE_ENUM_CLASS(condition_verdict, met, not_met, stale, missing)
 BOOST_DEFINE_ENUM_CLASS(action_verb, move, spill, fetch, restore, decline)
 BOOST_DEFINE_ENUM_CLASS(action_outcome, planned, running, done, failed, cancelled)
@@ -321,6 +322,7 @@ struct condition_info {
   ipc::unit unit = ipc::unit::ratio;
   condition_side side = condition_side::above;
   double limit = 0;
+  std::optional<double> upper;
   std::optional<double> value;
   std::optional<double> age_s;
   condition_verdict verdict = condition_verdict::missing;
@@ -328,7 +330,8 @@ struct condition_info {
   double needed_s = 0;
 };
 BOOST_DESCRIBE_STRUCT(condition_info, (),
-                      (metric, unit, side, limit, value, age_s, verdict, met_for_s, needed_s))
+                      (metric, unit, side, limit, upper, value, age_s, verdict, met_for_s,
+                       needed_s))
 
 struct policy_object {
   std::string object;

@@ -37,7 +37,9 @@ void print_conditions(const context& with, const std::vector<condition_info>& co
   for (const condition_info& one : conditions) {
     std::string verdict = boost::describe::enum_to_string(one.verdict, "");
     rows.add({one.metric, boost::describe::enum_to_string(one.side, ""),
-              value_text(one.limit, one.unit), one.value ? value_text(*one.value, one.unit) : "-",
+              value_text(one.limit, one.unit) +
+                  (one.upper ? "-" + value_text(*one.upper, one.unit) : ""),
+              one.value ? value_text(*one.value, one.unit) : "-",
               one.age_s ? duration_text(*one.age_s) : "-", duration_text(one.met_for_s),
               duration_text(one.needed_s), verdict == "not_met" ? "not met" : verdict});
   }

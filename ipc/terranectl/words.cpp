@@ -83,6 +83,20 @@ std::string value_text(double value, unit u) {
       return decimal(value, 0);
     case unit::percent:
       return decimal(value, 1) + " %";
+    case unit::watts:
+      return decimal(value, 1) + " W";
+    case unit::count:
+      return decimal(value, 0);
+    case unit::truth:
+      return value != 0 ? "true" : "false";
+    case unit::time_of_day: {
+      const auto minutes = std::llround(std::floor(value / 60));
+      return two_digits(minutes / 60) + ":" + two_digits(minutes % 60);
+    }
+    case unit::weekday: {
+      constexpr std::array<const char*, 7> days = {"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"};
+      return days[static_cast<std::size_t>(std::clamp(value, 1.0, 7.0)) - 1];
+    }
   }
   return decimal(value, 3);
 }

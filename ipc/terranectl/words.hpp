@@ -14,7 +14,7 @@ std::string bytes_text(std::int64_t bytes);     // "1.5 GiB"
 std::string duration_text(double seconds);      // "2h 05m", "3.5 s"
 std::string ms_text(double milliseconds);       // "1.25 ms"
 std::string decimal(double value, int places);  // "12.5"
-std::string value_text(double value, unit u);   // "97.0 %", "1.5 GiB", "61.0 C"
+std::string value_text(double value, unit u);   // "97.0 %", "1.5 GiB", "61.0 C", "22:00"
 std::string clock_text(std::int64_t unix_ms);   // local time, "2026-01-31 12:00:05.250"
 // "file:3:7"; a line or column of 0 is not known and left out.
 std::string place_text(const std::string& file, std::int64_t line, std::int64_t column);

@@ -4,7 +4,6 @@
 
 namespace terrane::policies {
 
-std::string_view name_of(comparison c) { return c == comparison::above ? "above" : "below"; }
 std::string_view name_of(subject_kind k) { return k == subject_kind::part ? "part" : "session"; }
 
 void write_json(json_writer& out, const source_location& where) {
@@ -14,7 +13,10 @@ void write_json(json_writer& out, const source_location& where) {
 
 void write_json(json_writer& out, const condition_value& c) {
   out.begin_object().field("metric", metric(c.metric).name).field("compare", name_of(c.compare));
-  out.field("limit", c.limit).key("value");
+  out.field("limit", c.limit);
+  if (c.compare == comparison::within || c.compare == comparison::outside)
+    out.field("upper", c.upper);
+  out.key("value");
   if (c.judged == verdict::missing) {
     out.null().key("age_ms").null();
   } else {

@@ -20,7 +20,6 @@ void write_list(json_writer& out, std::string_view name, const std::vector<T>& l
   out.end_array();
 }
 
-std::string_view name_of(comparison c);
 std::string_view name_of(subject_kind k);
 
 }  // namespace terrane::policies

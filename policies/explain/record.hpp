@@ -18,6 +18,7 @@ struct condition_value {
   metric_id metric{};
   comparison compare = comparison::above;
   double limit = 0;
+  double upper = 0;             // where a range ends
   double value = 0;             // meaningless when missing
   std::int64_t age_ms = 0;      // of the sample; meaningless when missing
   std::int64_t held_ms = 0;     // how long it must be met

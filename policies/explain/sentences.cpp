@@ -84,8 +84,7 @@ std::string move_lines(const std::vector<planned_move>& moves, const std::string
 std::string sentence(const condition_value& c) {
   const metric_entry& m = metric(c.metric);
   const std::string name(m.name);
-  const std::string limit =
-      std::string(name_of(c.compare)) + " " + format_quantity(c.limit, m.measured_in);
+  const std::string limit = limit_text({c.metric, c.compare, c.limit, c.upper, 0, {}});
   if (c.judged == verdict::missing) {
     return name + " is not reported here, so " + limit + " decides nothing" + in_brackets(c.where);
   }

@@ -15,10 +15,6 @@ struct judgement {
   std::int64_t sample_ms = reading::never;  // the oldest fresh sample it rests on
 };
 
-bool compares(const term& t, double value) {
-  return t.compare == comparison::above ? value > t.limit : value < t.limit;
-}
-
 verdict after_hold(std::int64_t since_ms, std::int64_t sample_ms, std::int64_t held_ms) {
   return sample_ms - since_ms >= held_ms ? verdict::met : verdict::not_met;
 }
@@ -185,6 +181,7 @@ std::vector<condition_value> describe(const condition& c, const condition_state&
     v.metric = t.metric;
     v.compare = t.compare;
     v.limit = t.limit;
+    v.upper = t.upper;
     v.value = r.value;
     v.where = t.where;
     v.judged = judge(t, scratch.term_since_ms[i], object).now;

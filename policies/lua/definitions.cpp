@@ -5,6 +5,7 @@
 #include <lauxlib.h>
 #include <lua.h>
 
+#include "policies/rule/lint.hpp"
 #include "policies/vocabulary/nearest.hpp"
 #include "policies/vocabulary/quantity.hpp"
 
@@ -58,6 +59,26 @@ double limit_at(lua_State* L, int index, const metric_entry& m) {
   return *value;
 }
 
+// The limit of a comparison, whatever suits the metric: a number or a text, a truth, a range.
+void read_limit(lua_State* L, const metric_entry& m, term& into) {
+  if (!suits(into.compare, m.measured_in)) {
+    luaL_error(L, "%s", unsuited_text(m.id, into.compare).c_str());
+  }
+  if (into.compare == comparison::is) {
+    if (!lua_isnoneornil(L, 2)) luaL_checktype(L, 2, LUA_TBOOLEAN);
+    into.limit = lua_isnoneornil(L, 2) || lua_toboolean(L, 2) != 0 ? 1 : 0;
+    return;
+  }
+  if (into.compare == comparison::above || into.compare == comparison::below) {
+    into.limit = limit_at(L, 2, m);
+    return;
+  }
+  const parsed<quantity_range> range = parse_range(text_at(L, 2), m.measured_in);
+  if (!range) luaL_error(L, "%s", range.error().c_str());
+  into.limit = range->from;
+  into.upper = range->to;
+}
+
 int compare(lua_State* L, comparison how) {
   const std::string name = text_at(L, 1);
   const metric_entry* m = find_metric(name);
@@ -67,13 +88,12 @@ int compare(lua_State* L, comparison how) {
   }
   detector d;
   d.value.where = current_place(L);
-  d.value.terms.push_back({m->id, how, limit_at(L, 2, *m), 0, d.value.where});
+  term t{m->id, how, 0, 0, 0, d.value.where};
+  read_limit(L, *m, t);
+  d.value.terms.push_back(std::move(t));
   push_object(L, detector_class, std::move(d));
   return 1;
 }
-
-int above(lua_State* L) { return compare(L, comparison::above); }
-int below(lua_State* L) { return compare(L, comparison::below); }
 
 int combine(lua_State* L, combination how, const char* name) {
   if (!push_plain(L, 1)) luaL_error(L, "%s takes a list of conditions in braces", name);
@@ -122,10 +142,10 @@ const detector* detector_at(lua_State* L, int index) {
 }
 
 void define_words(lua_State* L, policy_callback on_policy) {
-  lua_pushcfunction(L, guarded<above>);
-  lua_setglobal(L, "above");
-  lua_pushcfunction(L, guarded<below>);
-  lua_setglobal(L, "below");
+  for (const word<comparison>& w : comparisons()) {
+    push_function(L, [how = w.value](lua_State* S) { return compare(S, how); });
+    lua_setglobal(L, w.name.data());
+  }
   lua_pushcfunction(L, guarded<all_of>);
   lua_setglobal(L, "all_of");
   lua_pushcfunction(L, guarded<any_of>);

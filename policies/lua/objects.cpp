@@ -180,7 +180,7 @@ int device_index(lua_State* L) {
   if (key == "name") {
     push_text(L, d.state->name);
   } else if (key == "kind") {
-    push_text(L, kind_name(d.state->kind));
+    push_text(L, name_of(d.state->kind));
   } else if (key == "vram") {
     push_object(L, vram_class, vram_view{d});
   } else if (key == "temp_c") {
@@ -218,7 +218,7 @@ int part_index(lua_State* L) {
   if (key == "name") {
     push_text(L, p.state->name);
   } else if (key == "kind") {
-    push_text(L, kind_name(p.state->kind));
+    push_text(L, name_of(p.state->kind));
   } else if (key == "layer") {
     lua_pushinteger(L, p.state->layer);
   } else if (key == "device") {
@@ -295,24 +295,24 @@ int host_index(lua_State* L) {
   return 1;
 }
 
-selector_argument argument_at(lua_State* L, selector s) {
+selector_argument argument_at(lua_State* L, const selector_entry& entry) {
   selector_argument a;
-  if (argument_of(s) == argument_kind::number) a.number = luaL_checknumber(L, 2);
-  if (argument_of(s) != argument_kind::name) return a;
-  const bool of_device = s == selector::on || s == selector::except;
+  if (entry.argument == argument_kind::number) a.number = luaL_checknumber(L, 2);
+  if (entry.argument != argument_kind::name) return a;
+  const bool of_device = entry.id == selector::on || entry.id == selector::except;
   a.name = of_device ? target_name_at(L, 2) : key_at(L, 2);
   return a;
 }
 
 // One step of a chain: a new list, so that the one before stays as it was.
 template <class State>
-int apply_selector(lua_State* L, selector s) {
+int apply_selector(lua_State* L, const selector_entry& entry) {
   const auto& list = check_object<list_view<State>>(L, 1, kind_of<State>::list);
-  const selector_argument a = argument_at(L, s);
+  const selector_argument a = argument_at(L, entry);
   // Sorting costs more than walking.
   charge(L, 8 * static_cast<std::int64_t>(list.items.size()));
-  std::vector<const State*> items = select(*list.now, list.items, s, a);
-  if (!gives_one(s)) {
+  std::vector<const State*> items = select(*list.now, list.items, entry.id, a);
+  if (!entry.gives_one) {
     push_list(L, list.now, std::move(items));
   } else if (items.empty()) {
     lua_pushnil(L);
@@ -339,7 +339,7 @@ int list_index(lua_State* L) {
   if (entry == nullptr) {
     unknown_field(L, kind_of<State>::list.name, key, selector_names(kind_of<State>::selectors));
   }
-  push_function(L, [s = entry->id](lua_State* S) { return apply_selector<State>(S, s); });
+  push_function(L, [entry](lua_State* S) { return apply_selector<State>(S, *entry); });
   return 1;
 }
 

@@ -60,57 +60,11 @@ ordering order_of(selector s) {
 
 }  // namespace
 
-argument_kind argument_of(selector s) {
-  switch (s) {
-    case selector::cooler_than:
-    case selector::with_room:
-    case selector::idle_for:
-    case selector::until_bytes:
-    case selector::first:
-      return argument_kind::number;
-    case selector::of_kind:
-    case selector::matching:
-    case selector::on:
-    case selector::except:
-      return argument_kind::name;
-    default:
-      return argument_kind::none;
-  }
-}
-
-bool gives_one(selector s) { return s == selector::most_free || s == selector::coolest; }
-
 double known_room(const snapshot& now, const device_state& d) {
   const reading free = free_bytes(d);
   if (!free.present() || free.stale(now.time_ms)) return -1;
   const double reserve = d.vram_reserved.present() ? d.vram_reserved.value : 0;
   return std::max(0.0, free.value - reserve);
-}
-
-std::string_view kind_name(part_kind k) {
-  switch (k) {
-    case part_kind::embedding:
-      return "embedding";
-    case part_kind::attention:
-      return "attention";
-    case part_kind::feed_forward:
-      return "feed_forward";
-    case part_kind::head:
-      return "head";
-  }
-  return "";
-}
-
-std::string_view kind_name(device_kind k) {
-  switch (k) {
-    case device_kind::cpu:
-      return "cpu";
-    case device_kind::gpu:
-      return "gpu";
-    case device_kind::other:
-      return "other";
-  }
-  return "";
 }
 
 part_list select(const snapshot&, part_list list, selector s, const selector_argument& a) {
@@ -119,7 +73,7 @@ part_list select(const snapshot&, part_list list, selector s, const selector_arg
       std::erase_if(list, [](const part_state* p) { return !p->movable || p->pinned; });
       break;
     case selector::of_kind:
-      std::erase_if(list, [&](const part_state* p) { return kind_name(p->kind) != a.name; });
+      std::erase_if(list, [&](const part_state* p) { return name_of(p->kind) != a.name; });
       break;
     case selector::matching:
       std::erase_if(list, [&](const part_state* p) { return !matches_pattern(a.name, p->name); });
@@ -180,6 +134,9 @@ session_list select(const snapshot&, session_list list, selector s, const select
             one->kv, [&](const kv_residency& r) { return r.device == a.name && r.bytes > 0; });
       });
       break;
+    case selector::of_tenant:
+      std::erase_if(list, [&](const session_state* one) { return one->tenant != a.name; });
+      break;
     case selector::until_bytes:
       return until(list, a.number,
                    [](const session_state* one) { return kv_bytes_on(*one, nullptr); });
@@ -188,6 +145,16 @@ session_list select(const snapshot&, session_list list, selector s, const select
     default:
       sort_sessions(list, order_of(s), nullptr);
   }
+  return list;
+}
+
+tenant_list select(const snapshot&, tenant_list list, selector s, const selector_argument& a) {
+  if (s == selector::first) return front_of(std::move(list), a.number);
+  std::ranges::stable_sort(list, std::greater{}, [](const tenant_state* one) {
+    std::uint64_t sum = 0;
+    for (const kv_residency& r : one->kv) sum += r.bytes;
+    return sum;
+  });
   return list;
 }
 

@@ -13,28 +13,21 @@ namespace terrane::policies::lua {
 using part_list = std::vector<const part_state*>;
 using device_list = std::vector<const device_state*>;
 using session_list = std::vector<const session_state*>;
+using tenant_list = std::vector<const tenant_state*>;
 
 // The argument of a selector; which of them it has follows from the selector.
 struct selector_argument {
   double number = 0;
   std::string name;
 };
-enum class argument_kind { none, number, name };
-argument_kind argument_of(selector s);
-
 // The list after the selector. Selectors that give one object leave a list of at most one.
 part_list select(const snapshot& now, part_list list, selector s, const selector_argument& a);
 device_list select(const snapshot& now, device_list list, selector s, const selector_argument& a);
 session_list select(const snapshot& now, session_list list, selector s, const selector_argument& a);
-
-// Whether the selector gives one object or nil instead of a list.
-bool gives_one(selector s);
+tenant_list select(const snapshot& now, tenant_list list, selector s, const selector_argument& a);
 
 // The room that plans may use on a device, before other policies are asked; -1 when it is not
 // known.
 double known_room(const snapshot& now, const device_state& d);
-
-std::string_view kind_name(part_kind k);
-std::string_view kind_name(device_kind k);
 
 }  // namespace terrane::policies::lua

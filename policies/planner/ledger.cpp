@@ -23,8 +23,10 @@ bool watches(const rule& r, const device_state& d) {
 bool relieves(const rule& r) {
   const bool on_device = is_device_scope(r.for_each) || r.for_each == scope::host;
   const auto brings_down = [](const term& t) {
-    const bool of_room =
-        t.metric == metric_id::vram_free || t.metric == metric_id::host_memory_available;
+    if (t.compare == comparison::is) return t.limit != 0;
+    const bool of_room = t.metric == metric_id::vram_free ||
+                         t.metric == metric_id::host_memory_available ||
+                         t.metric == metric_id::temp_margin_c;
     return (t.compare == comparison::below) == of_room;
   };
   return on_device && std::ranges::any_of(r.enter.terms, brings_down);

@@ -32,6 +32,11 @@ void for_each_object(scope s, const snapshot& now, Function f) {
   if (s == scope::session) {
     for (const session_state& one : now.sessions) f(object_ref{&now, nullptr, &one, nullptr});
   }
+  if (s == scope::tenant) {
+    for (const tenant_state& one : now.tenants) {
+      f(object_ref{&now, nullptr, nullptr, nullptr, &one});
+    }
+  }
   if (s == scope::part) {
     for (const part_state& one : now.parts) f(object_ref{&now, nullptr, nullptr, &one});
   }

@@ -12,7 +12,8 @@ namespace terrane::policies {
 namespace {
 
 bool is_layer(const part_state& p) {
-  return p.kind == part_kind::attention || p.kind == part_kind::feed_forward;
+  return p.kind == part_kind::attention || p.kind == part_kind::feed_forward ||
+         p.kind == part_kind::expert;
 }
 
 bool selected(const declarative_action& a, const part_state& p) {
@@ -25,6 +26,8 @@ bool selected(const declarative_action& a, const part_state& p) {
       return p.kind == part_kind::attention;
     case selection::feed_forward:
       return p.kind == part_kind::feed_forward;
+    case selection::experts:
+      return p.kind == part_kind::expert;
     case selection::head:
       return p.kind == part_kind::head;
     case selection::embedding:
@@ -44,6 +47,8 @@ std::tuple<int, int, int> height(const part_state& p) {
       return {1, p.layer, 0};
     case part_kind::feed_forward:
       return {1, p.layer, 1};
+    case part_kind::expert:
+      return {1, p.layer, 2};
     case part_kind::head:
       return {2, 0, 0};
   }
@@ -100,6 +105,7 @@ std::vector<const session_state*> sessions_of(const declarative_action& a,
   const device_state* on = relieved_device(object);
   std::vector<const session_state*> sessions;
   for (const session_state& s : object.now->sessions) {
+    if (object.tenant != nullptr && s.tenant != object.tenant->name) continue;
     if (kv_bytes_on(s, on) > 0) sessions.push_back(&s);
   }
   sort_sessions(sessions, a.order, on);
@@ -151,7 +157,8 @@ bool matches_pattern(std::string_view pattern, std::string_view name) {
 
 const device_state* relieved_device(const object_ref& object) {
   if (object.device != nullptr) return object.device;
-  if (object.session != nullptr || object.part != nullptr) return nullptr;
+  if (object.session != nullptr || object.part != nullptr || object.tenant != nullptr)
+    return nullptr;
   return find_cpu(*object.now);
 }
 
@@ -208,11 +215,10 @@ std::string met_clause(const condition& c, const object_ref& object) {
   for (const term& t : c.terms) {
     const metric_entry& m = metric(t.metric);
     const reading r = m.read(object);
-    const bool above = t.compare == comparison::above;
-    if (!r.present() || !(above ? r.value > t.limit : r.value < t.limit)) continue;
+    if (!r.present() || !compares(t, r.value)) continue;
     text += (text.empty() ? "" : " and ") + std::string(m.name) + " is " +
-            format_quantity(r.value, m.measured_in) + " (" + (above ? "above " : "below ") +
-            format_quantity(t.limit, m.measured_in) + ")";
+            format_quantity(r.value, m.measured_in);
+    if (t.compare != comparison::is) text += " (" + limit_text(t) + ")";
   }
   return text;
 }

@@ -15,11 +15,6 @@ void error_at(const source_location& where, std::string message, std::vector<dia
 
 std::string in_quotes(std::string_view name) { return "'" + std::string(name) + "'"; }
 
-std::string limit_text(const term& t) {
-  return std::string(t.compare == comparison::above ? "above " : "below ") +
-         format_quantity(t.limit, metric(t.metric).measured_in);
-}
-
 void lint_metrics(const rule& r, const condition& c, std::vector<diagnostic>& faults) {
   for (const term& t : c.terms) {
     const metric_entry& m = metric(t.metric);
@@ -39,6 +34,14 @@ void lint_metrics(const rule& r, const condition& c, std::vector<diagnostic>& fa
 void lint_band(const rule& r, const term& enter, const term& leave,
                std::vector<diagnostic>& faults) {
   const std::string name = in_quotes(metric(enter.metric).name);
+  if (enter.compare != comparison::above && enter.compare != comparison::below) {
+    // No band can be between these; what holds long enough does not flap.
+    if (enter.compare != leave.compare || enter.limit != leave.limit || enter.upper != leave.upper)
+      return;
+    error_at(leave.where, "'leave' and 'enter' ask the same of " + name + ": " + limit_text(leave),
+             faults);
+    return;
+  }
   if (enter.compare == leave.compare) {
     error_at(leave.where,
              "'leave' asks " + name + " " + limit_text(leave) + " and 'enter' " +
@@ -162,6 +165,16 @@ bool is_plain_name(std::string_view name, std::string_view others) {
            others.find(c) != std::string_view::npos;
   };
   return !name.empty() && name.size() <= 64 && std::ranges::all_of(name, plain);
+}
+
+std::string unsuited_text(metric_id id, comparison how) {
+  const metric_entry& m = metric(id);
+  std::string takes;
+  for (const word<comparison>& w : comparisons()) {
+    if (suits(w.value, m.measured_in)) takes += (takes.empty() ? "" : " or ") + in_quotes(w.name);
+  }
+  return in_quotes(m.name) + " takes " + takes + ", not " + in_quotes(name_of(how)) +
+         "; it is measured as " + std::string(name_of(m.measured_in));
 }
 
 bool counts_bytes(scope judged, const metric_entry& m) {

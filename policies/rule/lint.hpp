@@ -2,6 +2,7 @@
 // `leave` exists, the action fits the scope. Pure; any thread.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -23,6 +24,9 @@ bool is_plain_name(std::string_view name, std::string_view others);
 void lint_rule(const rule& r, std::vector<diagnostic>& faults);
 // Appends the faults between rules: names that are taken twice.
 void lint_names(const std::vector<rule>& rules, std::vector<diagnostic>& faults);
+
+// "'host.time' takes 'within' or 'outside', not 'above'; it is measured as time_of_day".
+std::string unsuited_text(metric_id id, comparison how);
 
 // Whether freeing bytes of an object of that scope can bring the metric to a limit.
 bool counts_bytes(scope judged, const metric_entry& m);

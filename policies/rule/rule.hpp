@@ -18,7 +18,6 @@ class script;
 
 namespace terrane::policies {
 
-enum class comparison { above, below };
 enum class combination { all_of, any_of };
 
 // At most this many comparisons in one condition.
@@ -28,10 +27,16 @@ inline constexpr std::size_t max_terms = 8;
 struct term {
   metric_id metric{};
   comparison compare = comparison::above;
-  double limit = 0;
+  double limit = 0;  // of a truth 0 or 1; of a range where it begins
+  double upper = 0;  // where a range ends
   std::int64_t held_ms = 0;
   source_location where;
 };
+
+// Whether a value is on the side that the term asks for.
+bool compares(const term& t, double value);
+// "above 92 %", "within 22:00-07:00", "true".
+std::string limit_text(const term& t);
 
 // Met once the combination of its terms has been true for `held_ms`.
 struct condition {
@@ -64,13 +69,6 @@ struct declarative_action {
 struct lua_action {
   std::shared_ptr<const lua::script> chunk;
   bool has_undo = false;
-};
-
-// What happens when the latch releases.
-enum class undo_kind {
-  none,     // what was moved stays, and this policy no longer holds it
-  restore,  // what this policy moved goes home
-  script,   // the Lua policy's undo decides
 };
 
 // At most `bytes` planned in any `per_ms`; 0 bytes: no limit.

@@ -1,5 +1,6 @@
 #include "policies/vocabulary/quantity.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -41,13 +42,68 @@ std::string_view example_of(unit u) {
       return "8192";
     case unit::percent:
       return "10%";
+    case unit::watts:
+      return "250W";
+    case unit::count:
+      return "8";
+    case unit::truth:
+      return "true";
+    case unit::time_of_day:
+      return "22:00";
+    case unit::weekday:
+      return "Mon";
   }
   return "";
 }
 
+constexpr std::array<std::string_view, 7> days = {"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"};
+
+parsed<double> parse_truth(std::string_view text) {
+  if (text == "true") return 1;
+  if (text == "false") return 0;
+  return tl::unexpected("'" + std::string(text) + "' is neither true nor false");
+}
+
+parsed<double> parse_day(std::string_view text) {
+  const auto at = std::ranges::find(days, text);
+  if (at != days.end()) return static_cast<double>(at - days.begin() + 1);
+  return tl::unexpected("'" + std::string(text) + "' is no day: Mon, Tue, Wed, Thu, Fri, Sat, Sun");
+}
+
+// Two digits, at most `limit`; -1 when the text begins otherwise.
+int two_digits(std::string_view text, int limit) {
+  const auto digit = [&](std::size_t i) { return text[i] >= '0' && text[i] <= '9'; };
+  if (text.size() < 2 || !digit(0) || !digit(1)) return -1;
+  const int value = (text[0] - '0') * 10 + (text[1] - '0');
+  return value <= limit ? value : -1;
+}
+
+parsed<double> parse_time_of_day(std::string_view text) {
+  const int hour = two_digits(text, 23);
+  const bool has_minute = text.size() == 5 && text[2] == ':';
+  const int minute = has_minute ? two_digits(text.substr(3), 59) : -1;
+  if (hour >= 0 && minute >= 0) return hour * 3600.0 + minute * 60.0;
+  return tl::unexpected("'" + std::string(text) + "' is no time of day such as 22:00 or 07:30");
+}
+
+std::string format_time_of_day(double seconds) {
+  const int minutes = static_cast<int>(std::clamp(seconds, 0.0, 86'399.0)) / 60;
+  std::array<char, 8> text;
+  std::snprintf(text.data(), text.size(), "%02d:%02d", minutes / 60, minutes % 60);
+  return text.data();
+}
+
+std::string format_day(double day) {
+  return std::string(days[static_cast<std::size_t>(std::clamp(day, 1.0, 7.0)) - 1]);
+}
+
 std::string expected_clause(std::string_view text, unit u) {
+  const std::string symbols = symbols_of(u);
+  if (symbols.empty()) {
+    return "'" + std::string(text) + "' is no number such as " + std::string(example_of(u));
+  }
   return "'" + std::string(text) + "' is not a quantity such as " + std::string(example_of(u)) +
-         " (units: " + symbols_of(u) + ")";
+         " (units: " + symbols + ")";
 }
 
 struct number_and_symbol {
@@ -88,6 +144,9 @@ std::string format_bytes(double bytes) {
 }  // namespace
 
 parsed<double> parse_quantity(std::string_view text, unit u) {
+  if (u == unit::truth) return parse_truth(trimmed(text));
+  if (u == unit::time_of_day) return parse_time_of_day(trimmed(text));
+  if (u == unit::weekday) return parse_day(trimmed(text));
   const parsed<number_and_symbol> parts = split(text, u);
   if (!parts) return tl::unexpected(parts.error());
   if (parts->symbol.empty()) {
@@ -108,6 +167,23 @@ parsed<double> parse_quantity(std::string_view text, unit u) {
     return value;
   }
   return tl::unexpected(expected_clause(text, u));
+}
+
+parsed<quantity_range> parse_range(std::string_view text, unit u) {
+  const std::string_view body = trimmed(text);
+  const std::size_t dash = body.find('-');
+  const bool whole = dash == std::string_view::npos;
+  if (whole && u != unit::weekday) {
+    return tl::unexpected("'" + std::string(text) + "' is no range such as 22:00-07:00");
+  }
+  const parsed<double> from = parse_quantity(body.substr(0, dash), u);
+  const parsed<double> to = whole ? from : parse_quantity(body.substr(dash + 1), u);
+  if (!from) return tl::unexpected(from.error());
+  if (!to) return tl::unexpected(to.error());
+  if (u == unit::time_of_day && *from == *to) {
+    return tl::unexpected("'" + std::string(text) + "' begins and ends at the same time");
+  }
+  return quantity_range{*from, *to};
 }
 
 parsed<std::int64_t> parse_duration_ms(std::string_view text) {
@@ -139,6 +215,16 @@ std::string format_quantity(double value, unit u) {
       return with_digits(value, " tokens");
     case unit::percent:
       return with_digits(value, " %");
+    case unit::watts:
+      return with_digits(value, " W");
+    case unit::count:
+      return with_digits(value, "");
+    case unit::truth:
+      return value != 0 ? "true" : "false";
+    case unit::time_of_day:
+      return format_time_of_day(value);
+    case unit::weekday:
+      return format_day(value);
   }
   return {};
 }

@@ -22,6 +22,46 @@ const session_state* find_session(const snapshot& s, const std::string& id) {
   return at == s.sessions.end() ? nullptr : &*at;
 }
 
+const tenant_state* find_tenant(const snapshot& s, const std::string& name) {
+  const auto at = std::ranges::find(s.tenants, name, &tenant_state::name);
+  return at == s.tenants.end() ? nullptr : &*at;
+}
+
+namespace {
+
+void add_residency(std::vector<kv_residency>& sum, const kv_residency& one) {
+  const auto at = std::ranges::find(sum, one.device, &kv_residency::device);
+  if (at == sum.end()) {
+    sum.push_back(one);
+  } else {
+    at->bytes += one.bytes;
+  }
+}
+
+}  // namespace
+
+void list_tenants(snapshot& s) {
+  s.tenants.clear();
+  for (const session_state& one : s.sessions) {
+    if (one.tenant.empty()) continue;
+    auto at = std::ranges::lower_bound(s.tenants, one.tenant, {}, &tenant_state::name);
+    if (at == s.tenants.end() || at->name != one.tenant) {
+      at = s.tenants.insert(at, tenant_state{one.tenant, 0, {}});
+    }
+    ++at->sessions;
+    for (const kv_residency& r : one.kv) add_residency(at->kv, r);
+  }
+}
+
+std::uint64_t bytes_on_gpus(const snapshot& s, const std::vector<kv_residency>& kv) {
+  std::uint64_t sum = 0;
+  for (const kv_residency& r : kv) {
+    const device_state* d = find_device(s, r.device);
+    if (d != nullptr && d->kind == device_kind::gpu) sum += r.bytes;
+  }
+  return sum;
+}
+
 reading free_bytes(const device_state& d) {
   if (d.vram_free.present()) return d.vram_free;
   if (!d.vram_total.present() || !d.vram_used.present()) return {};

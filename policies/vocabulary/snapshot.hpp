@@ -39,25 +39,49 @@ enum class device_kind { cpu, gpu, other };
 struct device_state {
   std::string name;  // stable: "cpu", "vulkan:<uuid>", "cuda:<uuid>"
   device_kind kind = device_kind::other;
-  reading vram_total;     // bytes
-  reading vram_used;      // bytes, by everyone
-  reading vram_free;      // bytes an allocation could get now; when absent, total - used
-  reading vram_reserved;  // bytes of the free ones that must stay free; absent means none
-  reading vram_ours;      // bytes of the used ones that belong to this daemon
-  reading temp_c;         // degrees Celsius
+  reading vram_total;          // bytes
+  reading vram_used;           // bytes, by everyone
+  reading vram_free;           // bytes an allocation could get now; when absent, total - used
+  reading vram_reserved;       // bytes of the free ones that must stay free; absent means none
+  reading vram_ours;           // bytes of the used ones that belong to this daemon
+  reading vram_others;         // bytes of the card that other programs use, budget or not
+  reading temp_c;              // degrees Celsius
+  reading temp_limit_c;        // degrees Celsius at which the device slows itself down
+  reading power_w;             // watts drawn now
+  reading power_limit_w;       // watts that it may draw
+  reading utilisation;         // share of time in which it computed, for anyone: 0 to 1
+  reading throttled_by_heat;   // 1 while it is slowed down because of heat, else 0
+  reading throttled_by_power;  // 1 while it is slowed down because of power, else 0
+  reading fan_ratio;           // share of the fan's full speed
 };
 
 struct host_state {
   reading memory_total;         // bytes
   reading memory_available;     // bytes
   reading pressure_some_avg10;  // percent of time, /proc/pressure/memory
+  reading cpu_pressure;         // percent of time, /proc/pressure/cpu
+  reading cpu_used_ratio;       // share of all processors in use by everyone
+  reading cpu_others_ratio;     // share of all processors in use by other programs
+  reading time_of_day_s;        // seconds since local midnight, as a wall clock shows them
+  reading weekday;              // local: 1 is Monday, 7 is Sunday
+  reading on_battery;           // 1 while a battery feeds the host, else 0
+  reading battery_ratio;        // charge of the host's batteries
 };
 
-enum class part_kind { embedding, attention, feed_forward, head };
+// The model that is loaded.
+struct model_state {
+  std::string name;
+  std::string architecture;        // as its file says: "llama"
+  std::uint64_t weight_bytes = 0;  // of all its parts
+  std::uint32_t layers = 0;
+  std::uint64_t context_tokens = 0;  // the most that one session may hold; 0: not known
+};
+
+enum class part_kind { embedding, attention, feed_forward, expert, head };
 
 // A named part of the model: the unit of placement.
 struct part_state {
-  std::string name;  // "embedding", "layer.12.attn", "layer.12.ffn", "head"
+  std::string name;  // "embedding", "layer.12.attn", "layer.12.ffn", "layer.12.expert.3", "head"
   part_kind kind = part_kind::feed_forward;
   int layer = -1;      // -1 for the embedding and the head
   std::string device;  // where it is now
@@ -76,10 +100,18 @@ struct kv_residency {
 
 struct session_state {
   std::string id;
+  std::string tenant;  // whose it is: a user's name, or number where it has no name here
   std::uint64_t context_tokens = 0;
   double idle_s = 0;  // since its last token or request
   std::vector<kv_residency> kv;
   std::string home;  // where its KV belongs: a device, or empty for "beside the parts that use it"
+};
+
+// All sessions of one user, added up. Made from the sessions by list_tenants.
+struct tenant_state {
+  std::string name;
+  std::uint32_t sessions = 0;
+  std::vector<kv_residency> kv;
 };
 
 enum class subject_kind { part, session_kv };
@@ -113,9 +145,11 @@ struct snapshot {
   std::uint64_t sequence = 0;  // rises with every snapshot
   std::int64_t time_ms = 0;    // a clock that never goes back; every other time here is on it
   host_state host;
+  model_state model;
   std::vector<device_state> devices;
   std::vector<part_state> parts;
   std::vector<session_state> sessions;
+  std::vector<tenant_state> tenants;  // by name; see list_tenants
   std::vector<move_in_progress> moving;
   std::vector<completed_move> completed;
 };
@@ -124,6 +158,11 @@ struct snapshot {
 const device_state* find_device(const snapshot& s, const std::string& name);
 const part_state* find_part(const snapshot& s, const std::string& name);
 const session_state* find_session(const snapshot& s, const std::string& id);
+const tenant_state* find_tenant(const snapshot& s, const std::string& name);
+// Fills `tenants` from the sessions. Whoever makes a snapshot calls it once the sessions are in.
+void list_tenants(snapshot& s);
+// The bytes of KV that lie on GPUs.
+std::uint64_t bytes_on_gpus(const snapshot& s, const std::vector<kv_residency>& kv);
 // What an allocation on the device could get now, before any reserve: `vram_free`, or total - used.
 reading free_bytes(const device_state& d);
 // The CPU's device; null when the machine offers none.

@@ -5,105 +5,57 @@
 namespace terrane::policies {
 namespace {
 
-// A value made of two is as old as the older one; its source is that of the one that changes.
-reading joined(double value, const reading& changing, const reading& other) {
-  if (!changing.present() || !other.present()) return {};
-  return {value, std::min(changing.sampled_ms, other.sampled_ms),
-          std::max(changing.period_ms, other.period_ms), changing.source};
-}
-
-reading used_ratio(const reading& used, const reading& total) {
-  return total.value > 0 ? joined(used.value / total.value, used, total) : reading{};
-}
-
-// What the daemon counts itself is as fresh as the snapshot.
-reading counted(const object_ref& o, double value) { return {value, o.now->time_ms, 1000}; }
-
-double session_kv_bytes(const session_state& s) {
-  double sum = 0;
-  for (const kv_residency& r : s.kv) sum += static_cast<double>(r.bytes);
-  return sum;
-}
-
-reading host_used_ratio(const host_state& h) {
-  const double total = h.memory_total.value;
-  const reading used = joined(total - h.memory_available.value, h.memory_available, h.memory_total);
-  return used_ratio(used, h.memory_total);
-}
-
-reading part_age(const object_ref& o) {
-  if (o.part->moved_ms == reading::never) return {};
-  return counted(o, static_cast<double>(o.now->time_ms - o.part->moved_ms) / 1000);
-}
-
-using ref = const object_ref&;
-
-constexpr metric_entry metric_table[] = {
-    {metric_id::vram_used_ratio, "vram.used_ratio", scope::device, unit::ratio,
-     "share of the device's memory in use by everyone",
-     [](ref o) { return used_ratio(o.device->vram_used, o.device->vram_total); },
-     [](ref o, double limit) {
-       return o.device->vram_used.value - limit * o.device->vram_total.value;
-     }},
-    {metric_id::vram_used, "vram.used", scope::device, unit::bytes,
-     "the device's memory in use by everyone", [](ref o) { return o.device->vram_used; },
-     [](ref o, double limit) { return o.device->vram_used.value - limit; }},
-    {metric_id::vram_free, "vram.free", scope::device, unit::bytes,
-     "what could still be allocated on the device", [](ref o) { return free_bytes(*o.device); },
-     [](ref o, double limit) { return limit - free_bytes(*o.device).value; }},
-    {metric_id::vram_total, "vram.total", scope::device, unit::bytes, "the device's memory",
-     [](ref o) { return o.device->vram_total; }, nullptr},
-    {metric_id::vram_ours, "vram.ours", scope::device, unit::bytes,
-     "the device's memory in use by this daemon", [](ref o) { return o.device->vram_ours; },
-     [](ref o, double limit) { return o.device->vram_ours.value - limit; }},
-    {metric_id::temp_c, "temp_c", scope::device, unit::celsius, "the device's temperature",
-     [](ref o) { return o.device->temp_c; }, nullptr},
-    {metric_id::context_tokens, "context.tokens", scope::session, unit::tokens,
-     "tokens in the session's context",
-     [](ref o) { return counted(o, static_cast<double>(o.session->context_tokens)); }, nullptr},
-    {metric_id::idle_s, "idle_s", scope::session, unit::seconds,
-     "time since the session's last token", [](ref o) { return counted(o, o.session->idle_s); },
-     nullptr},
-    {metric_id::kv_bytes, "kv.bytes", scope::session, unit::bytes, "the session's KV cache",
-     [](ref o) { return counted(o, session_kv_bytes(*o.session)); },
-     [](ref o, double limit) { return session_kv_bytes(*o.session) - limit; }},
-    {metric_id::part_bytes, "part.bytes", scope::part, unit::bytes, "the part's weights",
-     [](ref o) { return counted(o, static_cast<double>(o.part->weight_bytes)); }, nullptr},
-    {metric_id::part_kv_bytes, "part.kv_bytes", scope::part, unit::bytes,
-     "the part's KV cache on its device",
-     [](ref o) { return counted(o, static_cast<double>(o.part->kv_bytes)); }, nullptr},
-    {metric_id::part_age_s, "part.age_s", scope::part, unit::seconds,
-     "time since the part's last move", part_age, nullptr},
-    {metric_id::host_memory_used_ratio, "host.memory_used_ratio", scope::host, unit::ratio,
-     "share of the host's memory in use", [](ref o) { return host_used_ratio(o.now->host); },
-     [](ref o, double limit) {
-       const host_state& h = o.now->host;
-       return (1 - limit) * h.memory_total.value - h.memory_available.value;
-     }},
-    {metric_id::host_memory_available, "host.memory_available", scope::host, unit::bytes,
-     "the host's memory that could still be used",
-     [](ref o) { return o.now->host.memory_available; },
-     [](ref o, double limit) { return limit - o.now->host.memory_available.value; }},
-    {metric_id::host_memory_total, "host.memory_total", scope::host, unit::bytes,
-     "the host's memory", [](ref o) { return o.now->host.memory_total; }, nullptr},
-    {metric_id::host_pressure, "host.pressure", scope::host, unit::percent,
-     "time that tasks waited for memory, average of 10 s",
-     [](ref o) { return o.now->host.pressure_some_avg10; }, nullptr},
-};
-
 constexpr word<scope> scope_table[] = {
     {scope::gpu, "gpu", "each GPU"},
     {scope::cpu, "cpu", "the CPU's device"},
     {scope::device, "device", "each device"},
     {scope::session, "session", "each session"},
+    {scope::tenant, "tenant", "each user who has sessions"},
     {scope::part, "part", "each part of the model"},
     {scope::host, "host", "the host as a whole"},
 };
 
+constexpr word<comparison> comparison_table[] = {
+    {comparison::above, "above", "more than the limit"},
+    {comparison::below, "below", "less than the limit"},
+    {comparison::is, "is", "true or false"},
+    {comparison::within, "within", "in a range, which may pass midnight or Sunday"},
+    {comparison::outside, "outside", "not in a range"},
+};
+
+constexpr word<unit> measure_table[] = {
+    {unit::ratio, "ratio", "a share of a whole, from 0 to 1"},
+    {unit::bytes, "bytes", "memory"},
+    {unit::celsius, "celsius", "a temperature in degrees Celsius"},
+    {unit::seconds, "seconds", "a time"},
+    {unit::tokens, "tokens", "tokens of a context"},
+    {unit::percent, "percent", "a share of time, from 0 to 100"},
+    {unit::watts, "watts", "electric power"},
+    {unit::count, "count", "a number of things"},
+    {unit::truth, "truth", "true or false; in Lua a boolean"},
+    {unit::time_of_day, "time_of_day", "a local time; in Lua seconds since midnight"},
+    {unit::weekday, "weekday", "a day from Mon to Sun; in Lua 1 to 7"},
+};
+
+constexpr word<device_kind> device_kind_table[] = {
+    {device_kind::cpu, "cpu", "the processor, with the host's memory"},
+    {device_kind::gpu, "gpu", "a GPU"},
+    {device_kind::other, "other", "anything else"},
+};
+
+constexpr word<part_kind> part_kind_table[] = {
+    {part_kind::embedding, "embedding", "the embedding"},
+    {part_kind::attention, "attention", "a layer's attention, with its KV cache"},
+    {part_kind::feed_forward, "feed_forward", "a layer's feed-forward part"},
+    {part_kind::expert, "expert", "one expert of a layer"},
+    {part_kind::head, "head", "the head"},
+};
+
 constexpr word<selection> selection_table[] = {
-    {selection::layers, "layers", "attention and feed-forward parts"},
+    {selection::layers, "layers", "attention and feed-forward parts, experts included"},
     {selection::attention, "attention", "attention parts, with their KV cache"},
     {selection::feed_forward, "feed_forward", "feed-forward parts"},
+    {selection::experts, "experts", "the experts of a mixture"},
     {selection::parts, "parts", "every part"},
     {selection::head, "head", "the head"},
     {selection::embedding, "embedding", "the embedding"},
@@ -139,50 +91,94 @@ constexpr word<verb> verb_table[] = {
     {verb::decline, "decline", "do nothing, and say why"},
 };
 
+constexpr word<undo_kind> undo_table[] = {
+    {undo_kind::none, "none", "what was moved stays where it is"},
+    {undo_kind::restore, "restore", "what this policy moved goes home"},
+};
+
 constexpr word<rule_mode> mode_table[] = {
     {rule_mode::enforce, "enforce", "plan and act"},
     {rule_mode::shadow, "shadow", "plan, and only say what would be done"},
 };
 
+constexpr argument_kind nothing = argument_kind::none;
+constexpr argument_kind number = argument_kind::number;
+constexpr argument_kind text = argument_kind::name;
+
 constexpr selector_entry selector_table[] = {
-    {list_kind::parts, selector::movable, "movable", "that can be moved and are not pinned"},
-    {list_kind::parts, selector::top_down, "top_down", "from the head down"},
-    {list_kind::parts, selector::bottom_up, "bottom_up", "from the embedding up"},
-    {list_kind::parts, selector::largest_first, "largest_first", "most bytes first"},
-    {list_kind::parts, selector::smallest_first, "smallest_first", "fewest bytes first"},
-    {list_kind::parts, selector::of_kind, "of_kind", "of one kind, such as \"feed_forward\""},
-    {list_kind::parts, selector::matching, "matching", "named like a pattern with * and ?"},
-    {list_kind::parts, selector::on, "on", "on one device"},
-    {list_kind::parts, selector::until_bytes, "until_bytes", "as many as reach a number of bytes"},
-    {list_kind::parts, selector::first, "first", "at most so many"},
-    {list_kind::devices, selector::except, "except", "but for one"},
-    {list_kind::devices, selector::gpus, "gpus", "that are GPUs"},
-    {list_kind::devices, selector::cpus, "cpus", "that are the CPU's"},
-    {list_kind::devices, selector::cooler_than, "cooler_than", "below so many degrees Celsius"},
-    {list_kind::devices, selector::with_room, "with_room", "with so many bytes free"},
-    {list_kind::devices, selector::most_free, "most_free", "the one with most room, or nil"},
-    {list_kind::devices, selector::coolest, "coolest", "the coolest one, or nil"},
-    {list_kind::sessions, selector::longest_idle, "longest_idle", "longest idle first"},
-    {list_kind::sessions, selector::largest_first, "largest_first", "most KV bytes first"},
-    {list_kind::sessions, selector::smallest_first, "smallest_first", "fewest KV bytes first"},
-    {list_kind::sessions, selector::idle_for, "idle_for", "idle for more than so many seconds"},
-    {list_kind::sessions, selector::on, "on", "with KV on one device"},
-    {list_kind::sessions, selector::until_bytes, "until_bytes",
-     "as many as reach a number of bytes"},
-    {list_kind::sessions, selector::first, "first", "at most so many"},
+    {list_kind::parts, selector::movable, "movable", nothing,
+     "that can be moved and are not pinned", "gpu:parts():movable()"},
+    {list_kind::parts, selector::top_down, "top_down", nothing, "from the head down",
+     "gpu:parts():top_down()"},
+    {list_kind::parts, selector::bottom_up, "bottom_up", nothing, "from the embedding up",
+     "gpu:parts():bottom_up()"},
+    {list_kind::parts, selector::largest_first, "largest_first", nothing, "most bytes first",
+     "gpu:parts():largest_first()"},
+    {list_kind::parts, selector::smallest_first, "smallest_first", nothing, "fewest bytes first",
+     "gpu:parts():smallest_first()"},
+    {list_kind::parts, selector::of_kind, "of_kind", text, "of one kind",
+     "parts():of_kind(\"expert\")"},
+    {list_kind::parts, selector::matching, "matching", text, "named like a pattern with * and ?",
+     "parts():matching(\"layer.1?.ffn\")"},
+    {list_kind::parts, selector::on, "on", text, "on one device", "parts():on(\"cpu\")"},
+    {list_kind::parts, selector::until_bytes, "until_bytes", number,
+     "as many as reach a number of bytes", "gpu:parts():top_down():until_bytes(GiB(2))"},
+    {list_kind::parts, selector::first, "first", number, "at most so many",
+     "gpu:parts():largest_first():first(4)"},
+    {list_kind::devices, selector::except, "except", text, "but for one", "devices():except(gpu)"},
+    {list_kind::devices, selector::gpus, "gpus", nothing, "that are GPUs", "devices():gpus()"},
+    {list_kind::devices, selector::cpus, "cpus", nothing, "that are the CPU's", "devices():cpus()"},
+    {list_kind::devices, selector::cooler_than, "cooler_than", number,
+     "that are known to be below so many degrees Celsius", "devices():cooler_than(75)"},
+    {list_kind::devices, selector::with_room, "with_room", number, "with so many bytes free",
+     "devices():with_room(GiB(4))"},
+    {list_kind::devices, selector::most_free, "most_free", nothing,
+     "the one with most room, or nil", "devices():gpus():most_free()", true},
+    {list_kind::devices, selector::coolest, "coolest", nothing, "the coolest one, or nil",
+     "devices():coolest()", true},
+    {list_kind::sessions, selector::longest_idle, "longest_idle", nothing, "longest idle first",
+     "sessions():longest_idle()"},
+    {list_kind::sessions, selector::largest_first, "largest_first", nothing, "most KV bytes first",
+     "sessions():largest_first()"},
+    {list_kind::sessions, selector::smallest_first, "smallest_first", nothing,
+     "fewest KV bytes first", "sessions():smallest_first()"},
+    {list_kind::sessions, selector::idle_for, "idle_for", number,
+     "idle for more than so many seconds", "sessions():idle_for(60)"},
+    {list_kind::sessions, selector::on, "on", text, "with KV on one device", "sessions():on(gpu)"},
+    {list_kind::sessions, selector::of_tenant, "of_tenant", text, "of one user",
+     "sessions():of_tenant(\"alice\")"},
+    {list_kind::sessions, selector::until_bytes, "until_bytes", number,
+     "as many as reach a number of bytes", "sessions():longest_idle():until_bytes(GiB(1))"},
+    {list_kind::sessions, selector::first, "first", number, "at most so many",
+     "sessions():largest_first():first(1)"},
+    {list_kind::tenants, selector::largest_first, "largest_first", nothing, "most KV bytes first",
+     "tenants():largest_first()"},
+    {list_kind::tenants, selector::first, "first", number, "at most so many", "tenants():first(1)"},
 };
 
 constexpr double kib = 1024;
 
 constexpr unit_entry unit_table[] = {
-    {"%", unit::ratio, 0.01},       {"%", unit::percent, 1},
-    {"B", unit::bytes, 1},          {"KiB", unit::bytes, kib},
-    {"MiB", unit::bytes, kib* kib}, {"GiB", unit::bytes, kib* kib* kib},
-    {"kB", unit::bytes, 1e3},       {"MB", unit::bytes, 1e6},
-    {"GB", unit::bytes, 1e9},       {"C", unit::celsius, 1},
-    {"ms", unit::seconds, 0.001},   {"s", unit::seconds, 1},
-    {"m", unit::seconds, 60},       {"min", unit::seconds, 60},
-    {"h", unit::seconds, 3600},     {"tokens", unit::tokens, 1},
+    {"%", unit::ratio, 0.01},
+    {"%", unit::percent, 1},
+    {"B", unit::bytes, 1},
+    {"KiB", unit::bytes, kib},
+    {"MiB", unit::bytes, kib* kib},
+    {"GiB", unit::bytes, kib* kib* kib},
+    {"TiB", unit::bytes, kib* kib* kib* kib},
+    {"kB", unit::bytes, 1e3},
+    {"MB", unit::bytes, 1e6},
+    {"GB", unit::bytes, 1e9},
+    {"TB", unit::bytes, 1e12},
+    {"C", unit::celsius, 1},
+    {"ms", unit::seconds, 0.001},
+    {"s", unit::seconds, 1},
+    {"m", unit::seconds, 60},
+    {"min", unit::seconds, 60},
+    {"h", unit::seconds, 3600},
+    {"tokens", unit::tokens, 1},
+    {"W", unit::watts, 1},
+    {"kW", unit::watts, 1000},
 };
 
 template <class T>
@@ -197,21 +193,22 @@ const std::string& object_name(const object_ref& object) {
   if (object.device != nullptr) return object.device->name;
   if (object.session != nullptr) return object.session->id;
   if (object.part != nullptr) return object.part->name;
+  if (object.tenant != nullptr) return object.tenant->name;
   return host;
 }
 
-std::span<const metric_entry> metrics() { return metric_table; }
-
-// The table is in the order of the ids; tests/policies/table_test.cpp checks it.
-const metric_entry& metric(metric_id id) { return metric_table[static_cast<std::size_t>(id)]; }
-
 std::span<const word<scope>> scopes() { return scope_table; }
+std::span<const word<comparison>> comparisons() { return comparison_table; }
+std::span<const word<unit>> measures() { return measure_table; }
+std::span<const word<device_kind>> device_kinds() { return device_kind_table; }
+std::span<const word<part_kind>> part_kinds() { return part_kind_table; }
 std::span<const word<selection>> selections() { return selection_table; }
 std::span<const word<ordering>> orderings() { return ordering_table; }
 std::span<const word<extent>> extents() { return extent_table; }
 std::span<const word<target_kind>> targets() { return target_table; }
 std::span<const word<verb>> verbs() { return verb_table; }
 std::span<const word<rule_mode>> modes() { return mode_table; }
+std::span<const word<undo_kind>> undos() { return undo_table; }
 std::span<const unit_entry> units() { return unit_table; }
 
 std::span<const selector_entry> selectors() { return selector_table; }
@@ -232,25 +229,27 @@ std::vector<std::string_view> selector_names(list_kind of) {
 }
 
 std::string_view name_of(scope s) { return name_in(scopes(), s); }
+std::string_view name_of(comparison c) { return name_in(comparisons(), c); }
+std::string_view name_of(unit u) { return name_in(measures(), u); }
+std::string_view name_of(device_kind k) { return name_in(device_kinds(), k); }
+std::string_view name_of(part_kind k) { return name_in(part_kinds(), k); }
 std::string_view name_of(ordering o) { return name_in(orderings(), o); }
 std::string_view name_of(verb v) { return name_in(verbs(), v); }
 std::string_view name_of(rule_mode m) { return name_in(modes(), m); }
 
-const metric_entry* find_metric(std::string_view name) {
-  const auto at = std::ranges::find(metric_table, name, &metric_entry::name);
-  return at == std::end(metric_table) ? nullptr : &*at;
-}
-
-std::vector<std::string_view> metric_names() {
-  std::vector<std::string_view> names;
-  for (const metric_entry& m : metric_table) names.push_back(m.name);
-  return names;
-}
-
-bool offers(scope judged, const metric_entry& m) {
-  if (m.belongs_to == scope::host) return true;
-  const bool is_device = judged == scope::gpu || judged == scope::cpu;
-  return m.belongs_to == (is_device ? scope::device : judged);
+bool suits(comparison c, unit u) {
+  const bool ranged = u == unit::time_of_day || u == unit::weekday;
+  switch (c) {
+    case comparison::above:
+    case comparison::below:
+      return !ranged && u != unit::truth;
+    case comparison::is:
+      return u == unit::truth;
+    case comparison::within:
+    case comparison::outside:
+      return ranged;
+  }
+  return false;
 }
 
 }  // namespace terrane::policies

@@ -1,6 +1,8 @@
-// The words of the policy language, in one table: scopes, metrics, selections, orders, targets,
-// verbs and units. The YAML loader, the Lua binding, lint and the error hints all read it, so a
-// word added here exists in every one of them. Constant data; any thread.
+// The words of the policy language, in one table: scopes, metrics, comparisons, selections, orders,
+// targets, verbs and units here; the keys of a policy in keys.hpp; what Lua sees in lua_words.hpp.
+// The YAML loader, the Lua binding, lint and the error hints all read it, and the JSON Schema, the
+// reference page and the stubs for Lua are made from it (policies/publish), so a word added here
+// exists in every one of them. Constant data; any thread.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +17,39 @@
 
 namespace terrane::policies {
 
-// What a policy is judged for, one object at a time (`for_each`).
-enum class scope { host, device, gpu, cpu, session, part };
+// A word of the language and what it stands for.
+template <class T>
+struct word {
+  T value;
+  std::string_view name;
+  std::string_view says;
+};
 
-enum class unit { ratio, bytes, celsius, seconds, tokens, percent };
+// What a policy is judged for, one object at a time (`for_each`).
+enum class scope { host, device, gpu, cpu, session, tenant, part };
+
+enum class unit {
+  ratio,  // a share of a whole, 0 to 1
+  bytes,
+  celsius,
+  seconds,
+  tokens,
+  percent,  // of time, 0 to 100
+  watts,
+  count,
+  truth,        // 0 or 1
+  time_of_day,  // seconds since midnight
+  weekday,      // 1 is Monday, 7 is Sunday
+};
+
+// How a reading is compared with a limit. Which of them suit a metric follows from its unit.
+enum class comparison {
+  above,
+  below,
+  is,       // of a truth
+  within,   // of a range that may pass midnight or Sunday, such as 22:00-07:00 or Sat-Sun
+  outside,  // of such a range
+};
 
 enum class metric_id : std::uint8_t {
   vram_used_ratio,
@@ -26,17 +57,42 @@ enum class metric_id : std::uint8_t {
   vram_free,
   vram_total,
   vram_ours,
+  vram_others,
   temp_c,
+  temp_limit_c,
+  temp_margin_c,
+  power_w,
+  power_limit_w,
+  power_ratio,
+  utilisation,
+  throttle_heat,
+  throttle_power,
+  fan_ratio,
   context_tokens,
+  context_used_ratio,
   idle_s,
   kv_bytes,
+  kv_gpu_bytes,
+  tenant_kv_bytes,
+  tenant_gpu_kv_bytes,
+  tenant_sessions,
   part_bytes,
+  part_weight_bytes,
   part_kv_bytes,
   part_age_s,
   host_memory_used_ratio,
   host_memory_available,
   host_memory_total,
   host_pressure,
+  host_cpu_pressure,
+  host_cpu_used_ratio,
+  host_cpu_others_ratio,
+  host_time,
+  host_weekday,
+  host_on_battery,
+  host_battery_ratio,
+  model_bytes,
+  model_kv_bytes,
 };
 
 // The one object of a snapshot that a policy is being judged for. The pointers fit its scope; a
@@ -46,6 +102,7 @@ struct object_ref {
   const device_state* device = nullptr;
   const session_state* session = nullptr;
   const part_state* part = nullptr;
+  const tenant_state* tenant = nullptr;
 };
 
 // The name by which latches and records know an object.
@@ -53,31 +110,35 @@ const std::string& object_name(const object_ref& object);
 
 struct metric_entry {
   metric_id id;
-  std::string_view
-      name;          // in both languages: above("vram.used_ratio", ...), metric: vram.used_ratio
-  scope belongs_to;  // host, device, session or part; host metrics may be used for every object
+  std::string_view name;  // in both languages: above("vram.used_ratio", ...)
+  scope belongs_to;  // host, device, session, tenant or part; host's may be used for every object
   unit measured_in;
-  std::string_view says;  // a phrase for people
+  std::string_view says;     // a phrase for people
+  std::string_view example;  // a limit, as YAML writes it
   // Its value for an object of its scope.
   reading (*read)(const object_ref& object);
   // How many bytes must leave the object until the metric reaches `limit`; null when no number of
   // bytes brings it there. Negative when it is already beyond.
-  double (*bytes_until)(const object_ref& object, double limit);
+  double (*bytes_until)(const object_ref& object, double limit) = nullptr;
+  // The one field of the snapshot that it is; both null when it is computed.
+  reading device_state::*device_field = nullptr;
+  reading host_state::*host_field = nullptr;
 };
 
 std::span<const metric_entry> metrics();
 const metric_entry& metric(metric_id id);
 
-// A word of the language and what it stands for.
-template <class T>
-struct word {
-  T value;
-  std::string_view name;
-  std::string_view says;
-};
-
 // Which parts `do: {move: ...}` is about. Anything else is a pattern over part names with * and ?.
-enum class selection { parts, layers, attention, feed_forward, head, embedding, pattern };
+enum class selection {
+  parts,
+  layers,
+  attention,
+  feed_forward,
+  experts,
+  head,
+  embedding,
+  pattern,
+};
 // The order in which candidates are taken. The top of a model is its head, the bottom its
 // embedding.
 enum class ordering { top_down, bottom_up, largest_first, smallest_first, longest_idle };
@@ -85,16 +146,27 @@ enum class ordering { top_down, bottom_up, largest_first, smallest_first, longes
 enum class extent { all, leave, bytes };
 // Whether a policy acts or only says what it would do.
 enum class rule_mode { enforce, shadow };
+// What happens when the latch releases.
+enum class undo_kind {
+  none,     // what was moved stays, and this policy no longer holds it
+  restore,  // what this policy moved goes home
+  script,   // the Lua policy's undo decides
+};
 // Where to; anything else is a device's name.
 enum class target_kind { cpu, most_free, most_free_gpu, coolest, itself, device };
 
 std::span<const word<scope>> scopes();
+std::span<const word<comparison>> comparisons();
+std::span<const word<unit>> measures();
+std::span<const word<device_kind>> device_kinds();
+std::span<const word<part_kind>> part_kinds();
 std::span<const word<selection>> selections();
 std::span<const word<ordering>> orderings();
 std::span<const word<extent>> extents();
 std::span<const word<target_kind>> targets();
 std::span<const word<verb>> verbs();
 std::span<const word<rule_mode>> modes();
+std::span<const word<undo_kind>> undos();  // those that have a name
 
 // The steps of a selector chain, `gpu:parts():movable():top_down()`. Each is defined on lists of
 // one kind of object and gives a list of the same kind, in a defined order, or one object.
@@ -114,18 +186,23 @@ enum class selector {
   cooler_than,
   with_room,
   idle_for,
+  of_tenant,
   until_bytes,
   first,
   most_free,
   coolest,
 };
-enum class list_kind { parts, devices, sessions };
+enum class list_kind { parts, devices, sessions, tenants };
+enum class argument_kind { none, number, name };
 
 struct selector_entry {
   list_kind of;
   selector id;
   std::string_view name;
+  argument_kind argument;
   std::string_view says;
+  std::string_view example;
+  bool gives_one = false;  // one object or nil, instead of a list
 };
 std::span<const selector_entry> selectors();
 const selector_entry* find_selector(list_kind of, std::string_view name);
@@ -140,6 +217,10 @@ struct unit_entry {
 std::span<const unit_entry> units();
 
 std::string_view name_of(scope s);
+std::string_view name_of(comparison c);
+std::string_view name_of(unit u);
+std::string_view name_of(device_kind k);
+std::string_view name_of(part_kind k);
 std::string_view name_of(ordering o);
 std::string_view name_of(verb v);
 std::string_view name_of(rule_mode m);
@@ -162,6 +243,9 @@ std::vector<std::string_view> names_of(std::span<const word<T>> list) {
 
 const metric_entry* find_metric(std::string_view name);
 std::vector<std::string_view> metric_names();
+
+// Whether a metric of that unit can be compared so.
+bool suits(comparison c, unit u);
 
 // Whether objects of `judged` have a metric of that entry.
 bool offers(scope judged, const metric_entry& m);

@@ -10,11 +10,6 @@
 namespace terrane::policies::yaml {
 namespace {
 
-constexpr word<undo_kind> undos[] = {
-    {undo_kind::none, "none", "what was moved stays"},
-    {undo_kind::restore, "restore", "what this policy moved goes home"},
-};
-
 using faults_list = std::vector<diagnostic>;
 
 // What was read of a condition, and whether it says how long it must hold.
@@ -33,27 +28,62 @@ std::optional<metric_id> read_metric(map_reader& map) {
   return std::nullopt;
 }
 
+// The comparison that the map holds; a fault when there is none or more than one.
+std::optional<comparison> read_comparison(map_reader& map) {
+  std::optional<comparison> found;
+  int count = 0;
+  for (const word<comparison>& w : comparisons()) {
+    if (map.optional_key(w.name) == nullptr) continue;
+    found = w.value;
+    ++count;
+  }
+  if (count == 1) return found;
+  if (map.usable()) {
+    std::string message = "a condition needs either 'above' or 'below', and not both";
+    message += "; a truth needs 'is', a time of day or a day 'within' or 'outside'";
+    map.fault(map.where(), std::move(message));
+  }
+  return std::nullopt;
+}
+
+// The limit in the unit of the metric; false after a fault.
+bool read_limit_of(map_reader& map, comparison how, unit u, term& into) {
+  const std::string_view key = name_of(how);
+  if (!suits(how, u)) {
+    map.fault(map.optional_key(key)->where, unsuited_text(into.metric, how));
+    return false;
+  }
+  if (how != comparison::within && how != comparison::outside) {
+    const auto limit = map.quantity(key, u);
+    into.limit = limit.value_or(0);
+    return limit.has_value();
+  }
+  const std::optional<std::string> written = map.text(key);
+  if (!written) return false;
+  const parsed<quantity_range> range = parse_range(*written, u);
+  if (!range) {
+    map.fault(map.optional_key(key)->where, "'" + std::string(key) + "': " + range.error());
+    return false;
+  }
+  into.limit = range->from;
+  into.upper = range->to;
+  return true;
+}
+
 void read_term(map_reader& map, read_condition& into) {
   term t;
   t.where = map.where();
   const std::optional<metric_id> id = read_metric(map);
-  const bool above = map.optional_key("above") != nullptr;
-  const bool below = map.optional_key("below") != nullptr;
-  if (above == below && map.usable()) {
-    map.fault(map.where(), "a condition needs either 'above' or 'below', and not both");
-  }
+  const std::optional<comparison> how = read_comparison(map);
   if (const std::optional<std::int64_t> held = map.duration_ms("held")) {
     t.held_ms = *held;
     into.held_given = true;
   }
   map.finish();
-  if (!id || above == below) return;
+  if (!id || !how) return;
   t.metric = *id;
-  t.compare = above ? comparison::above : comparison::below;
-  const auto limit = map.quantity(above ? "above" : "below", metric(*id).measured_in);
-  if (!limit) return;
-  t.limit = *limit;
-  into.value.terms.push_back(t);
+  t.compare = *how;
+  if (read_limit_of(map, *how, metric(*id).measured_in, t)) into.value.terms.push_back(t);
 }
 
 void read_group(map_reader& map, const std::string& key, read_condition& into,
@@ -263,7 +293,7 @@ rule read_policy(const node& value, faults_list& faults) {
   r.min_stay_ms = policy.duration_ms("min_stay").value_or(r.min_stay_ms);
   read_limit(policy, r, faults);
   read_action(policy, r, faults);
-  r.undo = policy.one_of("undo", std::span<const word<undo_kind>>(undos)).value_or(undo_kind::none);
+  r.undo = policy.one_of("undo", undos()).value_or(undo_kind::none);
   policy.finish();
   return r;
 }

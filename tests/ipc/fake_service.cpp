@@ -34,8 +34,8 @@ decision_info decision(std::int64_t id) {
   made.by = "policy vram-spill";
   made.object = gpu;
   made.source = "vram.yaml:3:5";
-  made.conditions.push_back({"vram.used_ratio", unit::ratio, condition_side::above, 0.92, 0.95, 0.4,
-                             condition_verdict::met, 6, 5});
+  made.conditions.push_back({"vram.used_ratio", unit::ratio, condition_side::above, 0.92,
+                             std::nullopt, 0.95, 0.4, condition_verdict::met, 6, 5});
   made.candidates.push_back({action_verb::move, "layer.1.ffn", gpu, "cpu", 3 * mib, std::nullopt,
                              "bring VRAM back to 84 %"});
   for (const char* part : {"layer.1.ffn", "layer.1.attn"}) {

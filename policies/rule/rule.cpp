@@ -1,0 +1,42 @@
+#include "policies/rule/rule.hpp"
+
+#include "policies/vocabulary/quantity.hpp"
+
+namespace terrane::policies {
+namespace {
+
+// A range that ends before it begins passes midnight, or Sunday. A time of day ends before its
+// upper limit, a day of the week is a whole day.
+bool in_range(const term& t, double value) {
+  const bool before_end =
+      metric(t.metric).measured_in == unit::weekday ? value < t.upper + 1 : value < t.upper;
+  return t.limit <= t.upper ? value >= t.limit && before_end : value >= t.limit || before_end;
+}
+
+}  // namespace
+
+bool compares(const term& t, double value) {
+  switch (t.compare) {
+    case comparison::above:
+      return value > t.limit;
+    case comparison::below:
+      return value < t.limit;
+    case comparison::is:
+      return (value != 0) == (t.limit != 0);
+    case comparison::within:
+      return in_range(t, value);
+    case comparison::outside:
+      return !in_range(t, value);
+  }
+  return false;
+}
+
+std::string limit_text(const term& t) {
+  const unit u = metric(t.metric).measured_in;
+  if (t.compare == comparison::is) return format_quantity(t.limit, u);
+  std::string text = std::string(name_of(t.compare)) + " " + format_quantity(t.limit, u);
+  const bool ranged = t.compare == comparison::within || t.compare == comparison::outside;
+  return ranged ? text + "-" + format_quantity(t.upper, u) : text;
+}
+
+}  // namespace terrane::policies
