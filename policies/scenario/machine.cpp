@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "policies/vocabulary/table.hpp"
+
 namespace terrane::policies::scenario {
 namespace {
 
@@ -28,6 +30,7 @@ int layer_of(std::string_view part) {
 part_kind kind_of(std::string_view part) {
   if (part == "embedding") return part_kind::embedding;
   if (part == "head") return part_kind::head;
+  if (part.find(".expert.") != std::string_view::npos) return part_kind::expert;
   return part.ends_with(".attn") ? part_kind::attention : part_kind::feed_forward;
 }
 
@@ -188,8 +191,21 @@ void machine::sample(machine_device& d, std::int64_t now_ms) {
     s.vram_total = {d.total, now_ms};
     s.vram_used = {d.others + ours(s.name), now_ms};
     s.vram_ours = {ours(s.name), now_ms};
+    s.vram_others = {d.others, now_ms};
   }
-  if (s.temp_c.present() && !stopped_.contains({s.name, "temp"})) s.temp_c.sampled_ms = now_ms;
+  for (const metric_entry& m : metrics()) {
+    if (m.device_field == nullptr || m.name.starts_with("vram.") || is_stopped(s.name, m.name)) {
+      continue;
+    }
+    reading& r = s.*m.device_field;
+    if (r.present()) r.sampled_ms = now_ms;
+  }
+}
+
+bool machine::is_stopped(const std::string& device, std::string_view metric) const {
+  return std::ranges::any_of(stopped_, [&](const auto& stopped) {
+    return stopped.first == device && metric.starts_with(stopped.second);
+  });
 }
 
 const snapshot& machine::at(std::int64_t now_ms) {
@@ -208,10 +224,14 @@ const snapshot& machine::at(std::int64_t now_ms) {
     sample(d, now_ms);
     now_.devices.push_back(d.state);
   }
-  for (reading* r : {&host.memory_total, &host.memory_available, &host.pressure_some_avg10}) {
-    if (r->present()) r->sampled_ms = now_ms;
+  for (const metric_entry& m : metrics()) {
+    if (m.host_field == nullptr) continue;
+    reading& r = host.*m.host_field;
+    if (r.present()) r.sampled_ms = now_ms;
   }
   now_.host = host;
+  now_.model.context_tokens = context_tokens;
+  list_tenants(now_);
   return now_;
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -33,7 +34,7 @@ class machine {
   void add_layers(int count, double attn_bytes, double ffn_bytes, const std::string& device,
                   double kv_bytes = 0);
   // A part of any name; what it is follows from the name as in a model: "embedding", "head",
-  // "layer.3.attn", and anything else is feed-forward ("layer.3.expert.17").
+  // "layer.3.attn", "layer.3.expert.17", and anything else is feed-forward.
   part_state& add_part(const std::string& name, double bytes, const std::string& device);
   session_state& add_session(const std::string& id, std::uint64_t tokens, double kv_bytes,
                              const std::string& device);
@@ -50,13 +51,15 @@ class machine {
   const std::vector<part_state>& parts() const { return now_.parts; }
   const std::vector<session_state>& sessions() const { return now_.sessions; }
 
-  // A sensor of a device ("temp" or "vram") keeps its last sample from now on, or samples again.
+  // A sensor of a device, the beginning of the names of its metrics ("temp", "vram"), keeps its
+  // last sample from now on, or samples again.
   void stop_sensor(const std::string& device, const std::string& sensor);
   void resume_sensor(const std::string& device, const std::string& sensor);
 
   std::int64_t move_ms = 500;            // how long each move takes
   std::set<std::string> broken_targets;  // moves to these devices fail
   host_state host;
+  std::uint64_t context_tokens = 0;  // the longest context of a session; 0: not known
 
   // Takes over a plan's moves; they end `move_ms` later.
   void carry_out(const plan& p, std::int64_t now_ms);
@@ -74,6 +77,7 @@ class machine {
   void arrive(const planned_move& m, std::int64_t now_ms);
   void arrive_kv(const planned_move& m);
   double ours(const std::string& device) const;
+  bool is_stopped(const std::string& device, std::string_view metric) const;
   void sample(machine_device& d, std::int64_t now_ms);
 
   std::vector<machine_device> devices_;

@@ -146,6 +146,8 @@ void script_reader::read_machine(const node& value) {
     for (const node* s : items_of(*list)) read_session(*s);
   }
   read_places(map);
+  into_.start.context_tokens =
+      static_cast<std::uint64_t>(map.quantity("context_tokens", unit::tokens).value_or(0));
   into_.start.move_ms = map.duration_ms("moves_take").value_or(into_.start.move_ms);
   if (const node* host = map.optional_key("host")) {
     for (const change& c : settings_of({subject_is::host, "host"}, *host, into_.start, faults_)) {
@@ -305,13 +307,16 @@ void script_reader::read_swing(const node& value, step& into) {
 }
 
 void script_reader::read_sensors(map_reader& map, std::string_view key, bool works, step& into) {
-  constexpr std::array<std::string_view, 2> known = {"temp", "vram"};
+  constexpr std::array<std::string_view, 6> known = {"vram",        "temp",     "power",
+                                                     "utilisation", "throttle", "fan"};
   for (const wanted_text& named : texts(map, key)) {
     const std::size_t dot = named.text.rfind('.');
     const std::string device = named.text.substr(0, dot);
     const std::string sensor = dot == std::string::npos ? "" : named.text.substr(dot + 1);
     if (std::ranges::find(known, sensor) == known.end()) {
-      fault(named.where, "'" + named.text + "' is no sensor; write DEVICE.vram or DEVICE.temp");
+      fault(named.where,
+            "'" + named.text +
+                "' is no sensor; write DEVICE.vram, DEVICE.temp, DEVICE.power or the like");
     } else if (check_device({{}, device, named.where})) {
       into.changes.push_back({named.text + " sensor", [=](machine& m, std::int64_t) {
                                 works ? m.resume_sensor(device, sensor)

@@ -1,12 +1,14 @@
 #include "policies/scenario/settings.hpp"
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 #include <optional>
+#include <span>
 
 #include "policies/planner/propose.hpp"
 #include "policies/vocabulary/nearest.hpp"
 #include "policies/vocabulary/quantity.hpp"
+#include "policies/vocabulary/set_reading.hpp"
 
 namespace terrane::policies::scenario {
 namespace {
@@ -19,6 +21,7 @@ using yaml::node_kind;
 struct written {
   double number = 0;
   std::string text;
+  metric_id metric{};  // of a reading
 };
 
 using setter = void (*)(machine& m, const std::string& who, const written& to, std::int64_t now_ms);
@@ -30,6 +33,7 @@ struct setting {
   value_kind kind;
   unit measured_in;
   setter set;
+  metric_id metric = {};  // of a reading
 };
 
 constexpr setting device_settings[] = {
@@ -45,28 +49,13 @@ constexpr setting device_settings[] = {
      [](machine& m, const std::string& who, const written& to, std::int64_t) {
        m.device(who).state.vram_reserved = {to.number, 0, 1'000'000'000};
      }},
-    {"temp_c", value_kind::quantity, unit::celsius,
-     [](machine& m, const std::string& who, const written& to, std::int64_t now_ms) {
-       m.device(who).state.temp_c = {to.number, now_ms};
-     }},
-};
-
-constexpr setting host_settings[] = {
-    {"memory_total", value_kind::quantity, unit::bytes,
-     [](machine& m, const std::string&, const written& to, std::int64_t now_ms) {
-       m.host.memory_total = {to.number, now_ms};
-     }},
-    {"memory_available", value_kind::quantity, unit::bytes,
-     [](machine& m, const std::string&, const written& to, std::int64_t now_ms) {
-       m.host.memory_available = {to.number, now_ms};
-     }},
-    {"pressure", value_kind::quantity, unit::percent,
-     [](machine& m, const std::string&, const written& to, std::int64_t now_ms) {
-       m.host.pressure_some_avg10 = {to.number, now_ms};
-     }},
 };
 
 constexpr setting session_settings[] = {
+    {"tenant", value_kind::text, unit::count,
+     [](machine& m, const std::string& who, const written& to, std::int64_t) {
+       m.session(who).tenant = to.text;
+     }},
     {"tokens", value_kind::quantity, unit::tokens,
      [](machine& m, const std::string& who, const written& to, std::int64_t) {
        m.session(who).context_tokens = static_cast<std::uint64_t>(to.number);
@@ -92,18 +81,54 @@ constexpr setting part_settings[] = {
      }},
 };
 
-std::span<const setting> settings_for(subject_is what) {
+void set_device_reading(machine& m, const std::string& who, const written& to,
+                        std::int64_t now_ms) {
+  set_reading(m.device(who).state, to.metric, {to.number, now_ms});
+}
+
+void set_host_reading(machine& m, const std::string&, const written& to, std::int64_t now_ms) {
+  set_reading(m.host, to.metric, {to.number, now_ms});
+}
+
+// Every reading that is measured, by the name of its metric. The machine adds up a device's memory
+// itself.
+std::vector<setting> readings_of(subject_is what) {
+  constexpr std::string_view of_host = "host.";
+  std::vector<setting> list;
+  for (const metric_entry& m : metrics()) {
+    if (what == subject_is::device && m.device_field != nullptr && !m.name.starts_with("vram.")) {
+      list.push_back({m.name, value_kind::quantity, m.measured_in, set_device_reading, m.id});
+    }
+    if (what == subject_is::host && m.host_field != nullptr && m.name.starts_with(of_host)) {
+      list.push_back({m.name.substr(of_host.size()), value_kind::quantity, m.measured_in,
+                      set_host_reading, m.id});
+    }
+  }
+  return list;
+}
+
+const std::vector<setting>& settings_for(subject_is what) {
+  static const auto with_readings = [](std::span<const setting> own, subject_is of) {
+    std::vector<setting> all(own.begin(), own.end());
+    std::ranges::copy(readings_of(of), std::back_inserter(all));
+    return all;
+  };
+  static const std::vector<setting> of_host = with_readings({}, subject_is::host);
+  static const std::vector<setting> of_device = with_readings(device_settings, subject_is::device);
+  static const std::vector<setting> of_session(std::begin(session_settings),
+                                               std::end(session_settings));
+  static const std::vector<setting> of_parts(std::begin(part_settings), std::end(part_settings));
   switch (what) {
     case subject_is::host:
-      return host_settings;
+      return of_host;
     case subject_is::device:
-      return device_settings;
+      return of_device;
     case subject_is::session:
-      return session_settings;
+      return of_session;
     case subject_is::parts:
-      return part_settings;
+      return of_parts;
   }
-  return {};
+  return of_parts;
 }
 
 std::string describe_subject(const subject& who) {
@@ -139,6 +164,7 @@ std::optional<change> read_change(const setting& s, const subject& who, const no
     return std::nullopt;
   }
   written to;
+  to.metric = s.metric;
   if (const std::string why = read_value(s, value.text, m, to); !why.empty()) {
     map.fault(value.where, "'" + key + "': " + why);
     return std::nullopt;
