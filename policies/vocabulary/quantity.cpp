@@ -88,9 +88,8 @@ parsed<double> parse_time_of_day(std::string_view text) {
 
 std::string format_time_of_day(double seconds) {
   const int minutes = static_cast<int>(std::clamp(seconds, 0.0, 86'399.0)) / 60;
-  std::array<char, 8> text;
-  std::snprintf(text.data(), text.size(), "%02d:%02d", minutes / 60, minutes % 60);
-  return text.data();
+  const auto two = [](int n) { return std::string{char('0' + n / 10), char('0' + n % 10)}; };
+  return two(minutes / 60) + ":" + two(minutes % 60);
 }
 
 std::string format_day(double day) {
