@@ -403,7 +403,7 @@ const attack of_control[] = {
      "local a1, a2, a3, a4, a5, a6, a7, a8, a9, b1, b2, b3, b4, b5, b6, b7, b8, b9 while true do "
      "local f = function() return a1, a2, a3, a4, a5, a6, a7, a8, a9, b1, b2, b3, b4, b5, b6, b7, "
      "b8, b9 end end",
-     budget},
+     memory},
     {"nested_protected_calls",
      "local function f(n, g, ...) if n == 0 then while true do end end return g(f, n - 1, g, ...) "
      "end f(150, pcall, pcall)",
