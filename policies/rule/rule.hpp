@@ -83,7 +83,7 @@ struct rule {
   rule_mode mode = rule_mode::enforce;
   scope for_each = scope::gpu;
   std::vector<std::string> only;  // names or patterns of objects; empty: every one of the scope
-  int priority = 50;  // 0 to 100; higher is asked first
+  int priority = 50;              // 0 to 100; higher is asked first
   condition enter;
   condition leave;
   std::int64_t cooldown_ms = 0;     // at least this long between two plans for the same object
