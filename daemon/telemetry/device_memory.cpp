@@ -24,17 +24,29 @@ class device_memory_source final : public telemetry_source {
       const auto total = static_cast<double>(from.limit_bytes()),
                  ours = static_cast<double>(from.used_bytes());
       const bool bounded = from.budget_bytes() != 0;
-      const double driver = bounded ? 0 : static_cast<double>(from.driver_used_bytes());
+      const auto all = static_cast<double>(from.driver_used_bytes());
+      const double driver = bounded ? 0 : all;
       auto reading = [&](double value) { return policies::reading{value, s.time_ms, period_ms_}; };
       to.vram_total = reading(total);
       to.vram_ours = reading(ours);
       to.vram_used = reading(std::max(ours, driver));
+      if (all > 0) to.vram_others = reading(std::max(0.0, all - ours_on_card(from)));
       if (reserve_bytes_[d] != 0)
         to.vram_reserved = reading(static_cast<double>(reserve_bytes_[d]));
     }
   }
 
  private:
+  // Two drivers may offer one card.
+  double ours_on_card(const engine::device& of) const {
+    std::uint64_t sum = 0;
+    for (const engine::device* d : devices_) {
+      const bool same = !of.info().card.empty() && d->info().card == of.info().card;
+      if (d == &of || same) sum += d->used_bytes();
+    }
+    return static_cast<double>(sum);
+  }
+
   std::span<engine::device* const> devices_;
   std::vector<std::uint64_t> reserve_bytes_;
   std::int32_t period_ms_;

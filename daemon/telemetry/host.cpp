@@ -1,4 +1,4 @@
-// The host's memory (/proc/meminfo), memory pressure (/proc/pressure/memory) and temperatures
+// The host's memory (/proc/meminfo), pressure (/proc/pressure/memory and cpu) and temperatures
 // (hwmon).
 #include <filesystem>
 #include <fstream>
@@ -36,21 +36,26 @@ class host_memory_source final : public telemetry_source {
 class pressure_source final : public telemetry_source {
  public:
   pressure_source(const std::string& proc, std::int32_t period_ms)
-      : path_(proc + "/pressure/memory"), period_ms_(period_ms) {}
-  std::string_view name() const override { return "memory pressure"; }
+      : folder_(proc + "/pressure/"), period_ms_(period_ms) {}
+  std::string_view name() const override { return "pressure"; }
 
   void sample(policies::snapshot& s) override {
-    std::ifstream in(path_);
+    read(folder_ + "memory", s, s.host.pressure_some_avg10);
+    read(folder_ + "cpu", s, s.host.cpu_pressure);
+  }
+
+ private:
+  void read(const std::string& path, const policies::snapshot& s, policies::reading& to) const {
+    std::ifstream in(path);
     std::string some, average;
     if (!(in >> some >> average) || some != "some" || !average.starts_with("avg10=")) return;
     try {
-      s.host.pressure_some_avg10 = {std::stod(average.substr(6)), s.time_ms, period_ms_};
+      to = {std::stod(average.substr(6)), s.time_ms, period_ms_};
     } catch (const std::exception&) {  // a kernel that writes it otherwise: no reading
     }
   }
 
- private:
-  std::string path_;
+  std::string folder_;
   std::int32_t period_ms_;
 };
 

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstdint>
+#include <ctime>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -42,6 +44,14 @@ std::unique_ptr<telemetry_source> make_host_memory_source(const std::string& pro
                                                           std::int32_t period_ms);
 std::unique_ptr<telemetry_source> make_pressure_source(const std::string& proc,
                                                        std::int32_t period_ms);
+std::unique_ptr<telemetry_source> make_processors_source(const std::string& proc,
+                                                         std::int32_t period_ms);
+std::unique_ptr<telemetry_source> make_power_supply_source(const std::string& sys,
+                                                           std::int32_t period_ms);
+// What a clock on the wall shows; a test's shows what it says.
+using local_clock = std::function<std::tm()>;
+std::tm local_time();
+std::unique_ptr<telemetry_source> make_wall_clock_source(local_clock now, std::int32_t period_ms);
 std::unique_ptr<telemetry_source> make_hwmon_source(const std::string& sys, std::int32_t period_ms);
 std::unique_ptr<telemetry_source> make_file_source(std::filesystem::path file,
                                                    std::int32_t period_ms);

@@ -11,6 +11,9 @@ telemetry_sources make_sources(const config& c, std::span<const device_config> c
   sources.push_back(make_device_memory_source(devices, std::move(reserves), period));
   sources.push_back(make_host_memory_source("/proc", period));
   sources.push_back(make_pressure_source("/proc", period));
+  sources.push_back(make_processors_source("/proc", period));
+  sources.push_back(make_power_supply_source("/sys", period));
+  sources.push_back(make_wall_clock_source(local_time, period));
   sources.push_back(make_hwmon_source("/sys", period));
   if (!c.readings_file.empty()) sources.push_back(make_file_source(c.readings_file, period));
   return sources;

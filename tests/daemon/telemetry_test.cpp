@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "daemon/telemetry/source.hpp"
+#include "daemon/telemetry/user_names.hpp"
 
 namespace terrane::daemon {
 namespace {
@@ -46,13 +47,85 @@ TEST(telemetry, reads_the_hosts_memory_and_pressure) {
           "MemTotal:       2048 kB\nMemFree:  100 kB\nMemAvailable:   1024 kB\nBuffers: 1 kB\n");
   t.write("pressure/memory",
           "some avg10=12.50 avg60=1.00 avg300=0.00 total=5\nfull avg10=0.00 avg60=0.00\n");
+  t.write("pressure/cpu", "some avg10=31.00 avg60=1.00 avg300=0.00 total=5\n");
   policies::snapshot s = two_devices(5000);
   make_host_memory_source(t.path(), 1000)->sample(s);
   make_pressure_source(t.path(), 1000)->sample(s);
   EXPECT_EQ(s.host.memory_total.value, 2048 * 1024);
   EXPECT_EQ(s.host.memory_available.value, 1024 * 1024);
   EXPECT_EQ(s.host.pressure_some_avg10.value, 12.5);
+  EXPECT_EQ(s.host.cpu_pressure.value, 31);
   EXPECT_EQ(s.host.memory_total.sampled_ms, 5000);
+}
+
+TEST(telemetry, reads_what_the_processors_do_between_two_samples) {
+  tree t;
+  auto source = make_processors_source(t.path(), 1000);
+  t.write("stat", "cpu  1000 0 500 8000 500 0 0 0 0 0\ncpu0 1 1 1 1\n");
+  t.write("self/stat", "42 (a )name) S 1 1 1 0 -1 4194560 9 0 0 0 300 100 0 0 20 0 9 0\n");
+  policies::snapshot first = two_devices(1000);
+  source->sample(first);
+  EXPECT_FALSE(first.host.cpu_used_ratio.present());
+  // 1000 ticks later: 700 of them busy, 200 of those ours.
+  t.write("stat", "cpu  1500 0 700 8300 500 0 0 0 0 0\n");
+  t.write("self/stat", "42 (a )name) S 1 1 1 0 -1 4194560 9 0 0 0 450 150 0 0 20 0 9 0\n");
+  policies::snapshot s = two_devices(2000);
+  source->sample(s);
+  EXPECT_DOUBLE_EQ(s.host.cpu_used_ratio.value, 0.7);
+  EXPECT_DOUBLE_EQ(s.host.cpu_others_ratio.value, 0.5);
+  // Unreadable: what was known grows old.
+  t.write("stat", "");
+  policies::snapshot later = two_devices(9000);
+  source->sample(later);
+  EXPECT_EQ(later.host.cpu_used_ratio.sampled_ms, 2000);
+  EXPECT_TRUE(later.host.cpu_used_ratio.stale(9000));
+}
+
+TEST(telemetry, knows_a_battery_from_a_mouse) {
+  tree t;
+  const auto host = [&] {
+    policies::snapshot s = two_devices(5000);
+    make_power_supply_source(t.path(), 1000)->sample(s);
+    return s.host;
+  };
+  EXPECT_FALSE(host().on_battery.present());
+  t.write("class/power_supply/AC/type", "Mains\n");
+  t.write("class/power_supply/AC/online", "1\n");
+  t.write("class/power_supply/mouse/type", "Battery\n");
+  t.write("class/power_supply/mouse/scope", "Device\n");
+  t.write("class/power_supply/mouse/status", "Discharging\n");
+  t.write("class/power_supply/mouse/capacity", "3\n");
+  EXPECT_EQ(host().on_battery.value, 0);
+  EXPECT_FALSE(host().battery_ratio.present());
+  t.write("class/power_supply/AC/online", "0\n");
+  t.write("class/power_supply/BAT0/type", "Battery\n");
+  t.write("class/power_supply/BAT0/status", "Discharging\n");
+  t.write("class/power_supply/BAT0/capacity", "40\n");
+  t.write("class/power_supply/BAT1/type", "Battery\n");
+  t.write("class/power_supply/BAT1/status", "Full\n");
+  t.write("class/power_supply/BAT1/capacity", "100\n");
+  EXPECT_EQ(host().on_battery.value, 1);
+  EXPECT_DOUBLE_EQ(host().battery_ratio.value, 0.7);
+}
+
+TEST(telemetry, shows_the_time_as_a_clock_on_the_wall_does) {
+  std::tm shown{};
+  shown.tm_hour = 22;
+  shown.tm_min = 30;
+  shown.tm_wday = 0;
+  policies::snapshot s = two_devices(5000);
+  make_wall_clock_source([&] { return shown; }, 1000)->sample(s);
+  EXPECT_EQ(s.host.time_of_day_s.value, 22 * 3600 + 30 * 60);
+  EXPECT_EQ(s.host.weekday.value, 7);
+}
+
+TEST(telemetry, names_users_from_a_local_file) {
+  tree t;
+  t.write("passwd", "root:x:0:0::/:/bin/sh\nbroken\n:x:7:7::\nalice:x:1000:1000:A:/:/bin/sh\n");
+  user_names names(t.path("passwd"));
+  EXPECT_EQ(names.name_of(1000), "alice");
+  EXPECT_EQ(names.name_of(100), "100");
+  EXPECT_EQ(names.name_of(7), "7");
 }
 
 TEST(telemetry, leaves_out_what_is_not_there) {

@@ -3,6 +3,7 @@
 
 #include "policies/vocabulary/nearest.hpp"
 #include "policies/vocabulary/quantity.hpp"
+#include "policies/vocabulary/set_reading.hpp"
 #include "policies/vocabulary/table.hpp"
 
 namespace terrane::policies {
@@ -43,6 +44,52 @@ TEST(table, bytes_until_a_limit) {
   EXPECT_DOUBLE_EQ(metric(metric_id::vram_free).bytes_until(object, 200), 150);
   EXPECT_DOUBLE_EQ(metric(metric_id::vram_used).bytes_until(object, 960), -10);
   EXPECT_EQ(metric(metric_id::temp_c).bytes_until, nullptr);
+}
+
+TEST(table, tenants_are_the_sums_of_their_sessions) {
+  snapshot now;
+  now.time_ms = 5;
+  device_state gpu;
+  gpu.name = "cuda:a";
+  gpu.kind = device_kind::gpu;
+  now.devices.push_back(gpu);
+  for (const char* tenant : {"zoe", "alice", "zoe", ""}) {
+    session_state s;
+    s.tenant = tenant;
+    s.kv = {{"cuda:a", 100}, {"cpu", 10}};
+    now.sessions.push_back(s);
+  }
+  list_tenants(now);
+  ASSERT_EQ(now.tenants.size(), 2u);
+  EXPECT_EQ(now.tenants[0].name, "alice");
+  const object_ref zoe{&now, nullptr, nullptr, nullptr, find_tenant(now, "zoe")};
+  EXPECT_EQ(object_name(zoe), "zoe");
+  EXPECT_EQ(metric(metric_id::tenant_kv_bytes).read(zoe).value, 220);
+  EXPECT_EQ(metric(metric_id::tenant_gpu_kv_bytes).read(zoe).value, 200);
+  EXPECT_EQ(metric(metric_id::tenant_gpu_kv_bytes).bytes_until(zoe, 50), 150);
+  EXPECT_EQ(metric(metric_id::tenant_sessions).read(zoe).value, 2);
+}
+
+// Every metric of device and host can be given by name, and comes back as it was given.
+TEST(set_reading, gives_what_is_read) {
+  for (const metric_entry& m : metrics()) {
+    if (m.belongs_to != scope::device && m.belongs_to != scope::host) continue;
+    if (m.name.starts_with("model.")) continue;
+    snapshot now;
+    now.time_ms = 7;
+    device_state d;
+    d.name = "cuda:a";
+    for (reading* whole : {&d.vram_total, &d.temp_limit_c, &d.power_limit_w}) *whole = {100, 7};
+    now.host.memory_total = {100, 7};
+    now.devices.push_back(d);
+    const bool host = m.belongs_to == scope::host;
+    EXPECT_EQ(set_reading(now, host ? "host" : "cuda", m, {0.5, 7}), "") << m.name;
+    EXPECT_DOUBLE_EQ(m.read({&now, host ? nullptr : &now.devices[0]}).value, 0.5) << m.name;
+  }
+  snapshot now;
+  now.devices.emplace_back().name = "cuda:a";
+  EXPECT_NE(set_reading(now, "cuda", metric(metric_id::power_ratio), {0.5, 7}), "");
+  EXPECT_NE(set_reading(now, "mars", metric(metric_id::temp_c), {5, 7}), "");
 }
 
 TEST(nearest, finds_what_was_meant_or_nothing) {

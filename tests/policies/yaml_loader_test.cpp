@@ -138,6 +138,52 @@ INSTANTIATE_TEST_SUITE_P(
         bad_case{"name: spill", "name: !!str spill", "tags"},
         bad_case{"undo: restore", "undo: {", "not valid YAML"}));
 
+TEST(yaml_loader, compares_truths_times_and_days_as_such) {
+  const auto rule_of = [](const std::string& enter, const std::string& leave) {
+    std::vector<rule> rules;
+    std::vector<diagnostic> faults;
+    yaml::load_rules(
+        "p.yaml",
+        "apiVersion: terrane/v1\npolicies:\n  - name: a\n    for_each: gpu\n    enter: " + enter +
+            "\n    leave: " + leave + "\n    do: {move: layers, until: all, to: cpu}\n",
+        rules, faults);
+    return faults.empty() ? rules.at(0) : throw std::invalid_argument(to_string(faults[0]));
+  };
+  const rule night = rule_of("{metric: host.time, within: 22:00-07:00}",
+                             "{metric: host.time, outside: 22:00-07:00}");
+  const term& at_night = night.enter.terms.at(0);
+  EXPECT_EQ(limit_text(at_night), "within 22:00-07:00");
+  for (const int hour : {22, 23, 0, 6}) EXPECT_TRUE(compares(at_night, hour * 3600)) << hour;
+  for (const int hour : {7, 12, 21}) EXPECT_FALSE(compares(at_night, hour * 3600)) << hour;
+  EXPECT_TRUE(compares(night.leave.terms.at(0), 7 * 3600));
+  const rule weekend = rule_of("{metric: host.weekday, within: Sat-Mon}",
+                               "{metric: host.weekday, outside: Sat-Mon}");
+  for (const int day : {6, 7, 1}) EXPECT_TRUE(compares(weekend.enter.terms.at(0), day)) << day;
+  for (const int day : {2, 5}) EXPECT_FALSE(compares(weekend.enter.terms.at(0), day)) << day;
+  const rule battery =
+      rule_of("{metric: host.on_battery, is: true}", "{metric: host.on_battery, is: false}");
+  EXPECT_TRUE(compares(battery.enter.terms.at(0), 1));
+  EXPECT_TRUE(compares(battery.leave.terms.at(0), 0));
+  const auto fault = [&](const std::string& enter, const std::string& leave) -> std::string {
+    try {
+      rule_of(enter, leave);
+    } catch (const std::invalid_argument& e) {
+      return e.what();
+    }
+    return "none";
+  };
+  EXPECT_THAT(fault("{metric: host.time, above: 22:00}", "{metric: temp_c, below: 1C}"),
+              HasSubstr("'host.time' takes 'within' or 'outside', not 'above'"));
+  EXPECT_THAT(fault("{metric: temp_c, is: true}", "{metric: temp_c, below: 1C}"),
+              HasSubstr("'temp_c' takes 'above' or 'below', not 'is'"));
+  EXPECT_THAT(fault("{metric: host.time, within: 24:00-07:00}", "{metric: temp_c, below: 1C}"),
+              HasSubstr("'24:00' is no time of day"));
+  EXPECT_THAT(fault("{metric: host.on_battery, is: yes}", "{metric: temp_c, below: 1C}"),
+              HasSubstr("neither true nor false"));
+  EXPECT_THAT(fault("{metric: host.on_battery, is: true}", "{metric: host.on_battery, is: true}"),
+              HasSubstr("ask the same"));
+}
+
 TEST(yaml_loader, refuses_what_does_not_fit_the_object) {
   const auto faults = faults_of(
       "apiVersion: terrane/v1\n"
