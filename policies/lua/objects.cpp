@@ -19,6 +19,7 @@ struct view {
 using device_view = view<device_state>;
 using part_view = view<part_state>;
 using session_view = view<session_state>;
+using tenant_view = view<tenant_state>;
 struct vram_view : device_view {};
 struct kv_view : session_view {};
 struct host_view {
@@ -39,6 +40,7 @@ int part_index(lua_State* L);
 int session_index(lua_State* L);
 int kv_index(lua_State* L);
 int host_index(lua_State* L);
+int tenant_index(lua_State* L);
 template <class State>
 int list_index(lua_State* L);
 template <class State>
@@ -52,6 +54,7 @@ struct kind_of;
 int equal_devices(lua_State* L);
 int equal_parts(lua_State* L);
 int equal_sessions(lua_State* L);
+int equal_tenants(lua_State* L);
 
 const object_class device_class = {
     .name = "device", .index = guarded<device_index>, .equal = guarded<equal_devices>};
@@ -59,6 +62,8 @@ const object_class part_class = {
     .name = "part", .index = guarded<part_index>, .equal = guarded<equal_parts>};
 const object_class session_class = {
     .name = "session", .index = guarded<session_index>, .equal = guarded<equal_sessions>};
+const object_class tenant_class = {
+    .name = "tenant", .index = guarded<tenant_index>, .equal = guarded<equal_tenants>};
 const object_class vram_class = {.name = "vram", .index = guarded<vram_index>};
 const object_class kv_class = {.name = "kv", .index = guarded<kv_index>};
 const object_class host_class = {.name = "host", .index = guarded<host_index>};
@@ -73,6 +78,7 @@ object_class list_class_of(const char* name) {
 const object_class part_list_class = list_class_of<part_state>("list of parts");
 const object_class device_list_class = list_class_of<device_state>("list of devices");
 const object_class session_list_class = list_class_of<session_state>("list of sessions");
+const object_class tenant_list_class = list_class_of<tenant_state>("list of tenants");
 
 template <>
 struct kind_of<part_state> {
@@ -91,6 +97,12 @@ struct kind_of<session_state> {
   static constexpr const object_class& one = session_class;
   static constexpr const object_class& list = session_list_class;
   static constexpr list_kind selectors = list_kind::sessions;
+};
+template <>
+struct kind_of<tenant_state> {
+  static constexpr const object_class& one = tenant_class;
+  static constexpr const object_class& list = tenant_list_class;
+  static constexpr list_kind selectors = list_kind::tenants;
 };
 
 std::string key_at(lua_State* L, int index) {
@@ -156,6 +168,7 @@ int equal_views(lua_State* L) {
 int equal_devices(lua_State* L) { return equal_views<device_state>(L); }
 int equal_parts(lua_State* L) { return equal_views<part_state>(L); }
 int equal_sessions(lua_State* L) { return equal_views<session_state>(L); }
+int equal_tenants(lua_State* L) { return equal_views<tenant_state>(L); }
 
 // device:parts() and device:residents(): what lies on it.
 int device_parts(lua_State* L) {
@@ -183,8 +196,9 @@ int device_index(lua_State* L) {
     push_text(L, name_of(d.state->kind));
   } else if (key == "vram") {
     push_object(L, vram_class, vram_view{d});
-  } else if (key == "temp_c") {
-    push_reading(L, *d.now, d.state->temp_c);
+  } else if (const metric_entry* m = find_metric(key);
+             m != nullptr && m->belongs_to == scope::device) {
+    push_metric(L, m->id, {d.now, d.state});
   } else if (key == "room") {
     const double room = known_room(*d.now, *d.state);
     room < 0 ? lua_pushnil(L) : lua_pushnumber(L, room);
@@ -242,11 +256,13 @@ int part_index(lua_State* L) {
 }
 
 int session_index(lua_State* L) {
-  constexpr std::string_view fields[] = {"id", "context_tokens", "idle_s", "kv", "home"};
+  constexpr std::string_view fields[] = {"id", "tenant", "context_tokens", "idle_s", "kv", "home"};
   const auto& s = check_object<session_view>(L, 1, session_class);
   const std::string key = key_at(L, 2);
   if (key == "id") {
     push_text(L, s.state->id);
+  } else if (key == "tenant") {
+    push_text(L, s.state->tenant);
   } else if (key == "context_tokens") {
     push_count(L, s.state->context_tokens);
   } else if (key == "idle_s") {
@@ -257,6 +273,32 @@ int session_index(lua_State* L) {
     push_text(L, s.state->home);
   } else {
     unknown_field(L, "session", key, fields);
+  }
+  return 1;
+}
+
+int tenant_sessions_of(lua_State* L) {
+  const auto& t = check_object<tenant_view>(L, 1, tenant_class);
+  push_list(L, t.now,
+            select(*t.now, pointers(t.now->sessions), selector::of_tenant, {0, t.state->name}));
+  return 1;
+}
+
+int tenant_index(lua_State* L) {
+  constexpr std::string_view fields[] = {"name", "kv_bytes", "gpu_kv_bytes", "sessions"};
+  const auto& t = check_object<tenant_view>(L, 1, tenant_class);
+  const object_ref object{t.now, nullptr, nullptr, nullptr, t.state};
+  const std::string key = key_at(L, 2);
+  if (key == "name") {
+    push_text(L, t.state->name);
+  } else if (key == "kv_bytes") {
+    push_metric(L, metric_id::tenant_kv_bytes, object);
+  } else if (key == "gpu_kv_bytes") {
+    push_metric(L, metric_id::tenant_gpu_kv_bytes, object);
+  } else if (key == "sessions") {
+    lua_pushcfunction(L, guarded<tenant_sessions_of>);
+  } else {
+    unknown_field(L, "tenant", key, fields);
   }
   return 1;
 }
@@ -384,6 +426,8 @@ void define_objects(lua_State* L, const scene& looked_at) {
          [](lua_State* S, const snapshot* n) { push_list(S, n, pointers(n->parts)); });
   define(L, "sessions", looked_at,
          [](lua_State* S, const snapshot* n) { push_list(S, n, pointers(n->sessions)); });
+  define(L, "tenants", looked_at,
+         [](lua_State* S, const snapshot* n) { push_list(S, n, pointers(n->tenants)); });
   define(L, "host", looked_at,
          [](lua_State* S, const snapshot* n) { push_object(S, host_class, host_view{n}); });
 }
@@ -392,6 +436,7 @@ void push_judged(lua_State* L, const object_ref& object) {
   if (object.device != nullptr) return push_one(L, object.now, object.device);
   if (object.session != nullptr) return push_one(L, object.now, object.session);
   if (object.part != nullptr) return push_one(L, object.now, object.part);
+  if (object.tenant != nullptr) return push_one(L, object.now, object.tenant);
   push_object(L, host_class, host_view{object.now});
 }
 

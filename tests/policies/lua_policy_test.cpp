@@ -177,6 +177,18 @@ TEST_F(lua_plan, sees_the_session) {
   EXPECT_EQ(says("it.home", "session"), "Declined: vulkan:a.");
 }
 
+TEST_F(lua_plan, sees_tenants_and_every_reading_of_a_device) {
+  m.session("s1").tenant = "alice";
+  m.session("s2").tenant = "bob";
+  m.device("vulkan:a").state.power_w = {250, 0};
+  EXPECT_EQ(says("it.power_w"), "Declined: 250.0.");
+  EXPECT_EQ(says("it.power_ratio"), "Declined: nil.");
+  EXPECT_EQ(says("tenants():largest_first()[1].name"), "Declined: alice.");
+  EXPECT_EQ(says("tenants()[2]:sessions()[1].id"), "Declined: s2.");
+  EXPECT_EQ(says("tenants()[1].gpu_kv_bytes == MiB(64)"), "Declined: true.");
+  EXPECT_EQ(says("#sessions():of_tenant('bob')"), "Declined: 1.");
+}
+
 TEST_F(lua_plan, takes_a_stale_reading_for_none) {
   m.at(0);
   m.stop_sensor("vulkan:a", "temp");
