@@ -57,6 +57,8 @@ ipc::action_verb to_protocol(policies::verb v) {
       return ipc::action_verb::restore;
     case policies::verb::decline:
       return ipc::action_verb::decline;
+    case policies::verb::yield:
+      return ipc::action_verb::yield;
   }
   return ipc::action_verb::move;
 }
@@ -87,6 +89,10 @@ ipc::decision_cause to_protocol(policies::decision_event e) {
       return ipc::decision_cause::restored;
     case policies::decision_event::faulted:
       return ipc::decision_cause::faulted;
+    case policies::decision_event::emergency:
+      return ipc::decision_cause::emergency;
+    case policies::decision_event::flapped:
+      return ipc::decision_cause::flapped;
   }
   return ipc::decision_cause::entered;
 }

@@ -313,9 +313,10 @@ BOOST_DEFINE_ENUM_CLASS(policy_mode, enforce, shadow)
 BOOST_DEFINE_ENUM_CLASS(diagnostic_severity, error, warning)
 BOOST_DEFINE_ENUM_CLASS(condition_side, above, below, is, within, outside)
 BOOST_DEFINE_ENUM_CLASS(condition_verdict, met, not_met, stale, missing)
-BOOST_DEFINE_ENUM_CLASS(action_verb, move, spill, fetch, restore, decline)
+BOOST_DEFINE_ENUM_CLASS(action_verb, move, spill, fetch, restore, decline, yield)
 BOOST_DEFINE_ENUM_CLASS(action_outcome, planned, running, done, failed, cancelled)
-BOOST_DEFINE_ENUM_CLASS(decision_cause, entered, again, left, restored, faulted, asked)
+BOOST_DEFINE_ENUM_CLASS(decision_cause, entered, again, emergency, left, restored, flapped, faulted,
+                        asked)
 
 struct condition_info {
   std::string metric;

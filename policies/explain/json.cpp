@@ -28,11 +28,25 @@ void write_json(json_writer& out, const condition_value& c) {
   out.end_object();
 }
 
+void write_json(json_writer& out, const candidate_score& s) {
+  const auto measured = [&](std::string_view name, const auto& v) {
+    out.key(name);
+    v ? out.value(*v) : out.null();
+  };
+  out.begin_object().field("relief_bytes", s.relief_bytes);
+  measured("cost_ms", s.cost_ms);
+  measured("gain_ms", s.gain_ms);
+  measured("stay_ms", s.stay_ms);
+  out.field("value", s.value).end_object();
+}
+
 void write_json(json_writer& out, const candidate& c) {
   out.begin_object().field("action", name_of(c.action)).field("kind", name_of(c.kind));
   out.field("subject", c.subject).field("from", c.from).field("to", c.to);
   out.field("bytes", c.bytes).field("removed_by", to_string(c.removed_by));
-  out.field("detail", c.detail).end_object();
+  out.field("detail", c.detail).key("score");
+  write_json(out, c.score);
+  out.end_object();
 }
 
 void write_json(json_writer& out, const planned_move& m) {
@@ -40,6 +54,7 @@ void write_json(json_writer& out, const planned_move& m) {
   out.field("action", name_of(m.action)).field("kind", name_of(m.kind));
   out.field("subject", m.subject).field("from", m.from).field("to", m.to);
   out.field("bytes", m.bytes).field("keep_tokens", m.keep_tokens);
+  out.field("predicted_ms", m.predicted_ms).field("predicted_pause_ms", m.predicted_pause_ms);
   out.field("reason", m.reason).field("policy", m.policy).key("where");
   write_json(out, m.where);
   out.end_object();

@@ -9,6 +9,7 @@ namespace terrane::policies {
 
 void write_json(json_writer& out, const source_location& where);
 void write_json(json_writer& out, const condition_value& c);
+void write_json(json_writer& out, const candidate_score& s);
 void write_json(json_writer& out, const candidate& c);
 void write_json(json_writer& out, const planned_move& m);
 void write_json(json_writer& out, const decision_record& r);

@@ -48,6 +48,14 @@ const char* to_string(filter f) {
       return "rate limit";
     case filter::held_away:
       return "held away";
+    case filter::no_help:
+      return "would not help";
+    case filter::not_worth:
+      return "not worth its cost";
+    case filter::quota:
+      return "quota";
+    case filter::flapping:
+      return "pinned for flapping";
   }
   return "";
 }
@@ -64,6 +72,10 @@ const char* to_string(decision_event e) {
       return "restored";
     case decision_event::faulted:
       return "faulted";
+    case decision_event::emergency:
+      return "emergency";
+    case decision_event::flapped:
+      return "flapped";
   }
   return "";
 }

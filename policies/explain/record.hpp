@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,20 @@ enum class filter {
   no_room,
   rate_limit,  // the policy's bytes per time are used up
   held_away,   // another policy still holds it away from home
+  no_help,     // it does not use what the policy relieves
+  not_worth,   // it gains less than it costs
+  quota,       // what may move between two devices, or be under way, is used up
+  flapping,    // it came home too often lately and is pinned for a while
+};
+
+// How good a candidate is, in the numbers that its order may go by. Those from measurements are
+// absent where nothing was measured, and then decide nothing.
+struct candidate_score {
+  std::uint64_t relief_bytes = 0;       // that leave the object's memory
+  std::optional<double> cost_ms;        // of the move: the pause, and the bytes over the link
+  std::optional<double> gain_ms;        // that a token gets faster; negative: slower
+  std::optional<std::int64_t> stay_ms;  // how long it is expected to stay
+  double value = 0;                     // relief, or gain, for the cost; `order: best` goes by it
 };
 
 struct candidate {
@@ -55,14 +70,17 @@ struct candidate {
   std::uint64_t bytes = 0;
   filter removed_by = filter::none;
   std::string detail;  // why, with the numbers; the reason of the policy when taken
+  candidate_score score;
 };
 
 enum class decision_event {
-  entered,   // the latch engaged and the policy planned
-  again,     // still engaged and over the enter level after settling
-  left,      // the latch released
-  restored,  // parts on their way home, or still kept from it
-  faulted,   // the policy's own code failed; it is skipped for a while
+  entered,    // the latch engaged and the policy planned
+  again,      // still engaged and over the enter level after settling
+  left,       // the latch released
+  restored,   // parts on their way home, or still kept from it
+  faulted,    // the policy's own code failed; it is skipped for a while
+  emergency,  // the emergency level was reached, and the policy planned without waiting
+  flapped,    // what it brings home came home too often; it is pinned for a while
 };
 
 struct decision_record {

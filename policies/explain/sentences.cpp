@@ -36,6 +36,10 @@ std::string event_text(decision_event e) {
       return "brings things home";
     case decision_event::faulted:
       return "failed";
+    case decision_event::emergency:
+      return "acts at once, in an emergency,";
+    case decision_event::flapped:
+      return "brings things home again and again";
   }
   return {};
 }

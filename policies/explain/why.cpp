@@ -20,8 +20,8 @@ std::string phase_text(const rule& r, const policy_memory& memory, const latch_s
   if (latch.settling()) return "settling";
   if (latch.stale) return "stale";
   if (latch.phase == latch_phase::engaged) return "engaged";
-  const bool cooling =
-      latch.planned_ms != reading::never && now.time_ms - latch.planned_ms < r.cooldown_ms;
+  const bool cooling = latch.planned_ms != reading::never &&
+                       now.time_ms - latch.planned_ms < cooldown_ms(latch, r, now.time_ms);
   if (cooling) return "cooling down";
   const bool met = std::ranges::any_of(latch.enter.term_since_ms,
                                        [](std::int64_t since) { return since != reading::never; });

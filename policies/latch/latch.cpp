@@ -8,6 +8,9 @@ namespace {
 constexpr int samples_to_settle = 2;
 constexpr std::int64_t first_retry_ms = 2000;
 constexpr std::int64_t last_retry_ms = 60'000;
+// What is doubled where a policy has less of a cool-down, or none.
+constexpr std::int64_t least_doubled_ms = 5000;
+constexpr std::int32_t most_doublings = 10;
 
 // What a condition comes to, with the age of the evidence.
 struct judgement {
@@ -94,41 +97,65 @@ bool settle(latch_state& latch, const rule& r, const object_ref& object) {
   return latch.newer_samples >= samples_to_settle;
 }
 
+bool may_retry(const latch_state& latch, std::int64_t now_ms) {
+  return latch.retry_ms == reading::never || now_ms >= latch.retry_ms;
+}
+
 bool may_plan(const latch_state& latch, const rule& r, std::int64_t now_ms) {
-  const bool cooled =
-      latch.planned_ms == reading::never || now_ms - latch.planned_ms >= r.cooldown_ms;
-  return cooled && (latch.retry_ms == reading::never || now_ms >= latch.retry_ms);
+  const bool cooled = latch.planned_ms == reading::never ||
+                      now_ms - latch.planned_ms >= cooldown_ms(latch, r, now_ms);
+  return cooled && may_retry(latch, now_ms);
+}
+
+// Integers, so that it is the same on every machine.
+void add_to_mean(std::int64_t& mean, std::int64_t value) {
+  mean = mean == 0 ? value : (3 * mean + value) / 4;
 }
 
 void change(latch_state& latch, latch_phase to, std::int64_t now_ms) {
+  if (latch.changed_ms != reading::never) {
+    std::int64_t& mean =
+        latch.phase == latch_phase::engaged ? latch.mean_engaged_ms : latch.mean_idle_ms;
+    add_to_mean(mean, std::max<std::int64_t>(1, now_ms - latch.changed_ms));
+  }
   latch.phase = to;
   latch.changed_ms = now_ms;
 }
 
+// Whether the emergency level is reached and a plan may be tried.
+bool is_emergency(latch_state& latch, const rule& r, const object_ref& object) {
+  if (r.emergency.terms.empty()) return false;
+  return judge(r.emergency, latch.emergency, object).now == verdict::met &&
+         may_retry(latch, object.now->time_ms);
+}
+
 latch_signal step_idle(latch_state& latch, const rule& r, const object_ref& object) {
   const judgement enter = judge(r.enter, latch.enter, object);
+  const bool urgent = is_emergency(latch, r, object);
   latch.stale = is_unknown(enter);
-  if (enter.now != verdict::met || !may_plan(latch, r, object.now->time_ms)) {
-    return latch_signal::none;
-  }
+  const bool due = enter.now == verdict::met && may_plan(latch, r, object.now->time_ms);
+  if (!due && !urgent) return latch_signal::none;
   change(latch, latch_phase::engaged, object.now->time_ms);
   latch.leave = {};
-  return latch_signal::entered;
+  return due ? latch_signal::entered : latch_signal::emergency;
 }
 
 latch_signal step_engaged(latch_state& latch, const rule& r, const object_ref& object) {
   const judgement leave = judge(r.leave, latch.leave, object);
   const judgement enter = judge(r.enter, latch.enter, object);
+  const bool urgent = is_emergency(latch, r, object);
   latch.stale = is_unknown(leave);
   if (leave.now == verdict::met) {
     change(latch, latch_phase::idle, object.now->time_ms);
     latch.enter = {};
+    latch.emergency = {};
     latch.futile_plans = 0;
     latch.retry_ms = reading::never;
     return latch_signal::left;
   }
   const bool more = enter.now == verdict::met && may_plan(latch, r, object.now->time_ms);
-  return more ? latch_signal::again : latch_signal::none;
+  if (more) return latch_signal::again;
+  return urgent ? latch_signal::emergency : latch_signal::none;
 }
 
 void await_moves(latch_state& latch, std::uint32_t moves) {
@@ -138,6 +165,7 @@ void await_moves(latch_state& latch, std::uint32_t moves) {
   latch.settled_after_ms = reading::never;
   latch.enter = {};
   latch.leave = {};
+  latch.emergency = {};
 }
 
 }  // namespace
@@ -163,6 +191,20 @@ void planned(latch_state& latch, std::int64_t now_ms, std::uint32_t moves) {
 
 void going_home(latch_state& latch, std::uint32_t moves) {
   if (moves > 0) await_moves(latch, moves);
+}
+
+std::int64_t cooldown_ms(const latch_state& latch, const rule& r, std::int64_t now_ms) {
+  const bool flaps =
+      latch.flapped_ms != reading::never && now_ms - latch.flapped_ms < 2 * r.flapping.per_ms;
+  if (!flaps) return r.cooldown_ms;
+  return std::max(r.cooldown_ms, least_doubled_ms) << latch.cooldown_doublings;
+}
+
+void flapped(latch_state& latch, const rule& r, std::int64_t now_ms) {
+  const bool flaps_still = cooldown_ms(latch, r, now_ms) != r.cooldown_ms;
+  latch.cooldown_doublings =
+      flaps_still ? std::min(latch.cooldown_doublings + 1, most_doublings) : 1;
+  latch.flapped_ms = now_ms;
 }
 
 void move_ended(latch_state& latch, std::int64_t completed_ms) {

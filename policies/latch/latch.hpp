@@ -1,5 +1,6 @@
 // A latch: engages when its rule's `enter` has been met for long enough, releases when `leave` has,
-// and stays as it is between the two. Judged on samples, never on the passing of ticks: a stale or
+// and stays as it is between the two. `emergency`, a level past `enter`, engages without the hold
+// and the cool-down. Judged on samples, never on the passing of ticks: a stale or
 // absent sample decides nothing. After a plan it waits for its moves to end and for two newer
 // samples. Pure: the same state, rule and snapshot give the same next state. One thread at a time
 // per state.
@@ -29,7 +30,12 @@ struct latch_state {
   bool stale = false;  // the last judgement lacked a fresh sample
   condition_state enter;
   condition_state leave;
+  condition_state emergency;
   std::int64_t changed_ms = reading::never;        // when the phase last changed
+  std::int64_t mean_engaged_ms = 0;                // how long it stays engaged; 0: not measured
+  std::int64_t mean_idle_ms = 0;                   // and how long it then stays idle
+  std::int32_t cooldown_doublings = 0;             // because of flapping
+  std::int64_t flapped_ms = reading::never;        // when it last flapped
   std::int64_t planned_ms = reading::never;        // when its policy last planned for this object
   std::uint32_t unfinished_moves = 0;              // of its last plan
   std::int64_t settled_after_ms = reading::never;  // the last of them ended then
@@ -37,15 +43,17 @@ struct latch_state {
   int newer_samples = 2;                           // counted after that; two settle it
   std::int64_t retry_ms = reading::never;  // a plan that achieved nothing is not tried before this
   std::int32_t futile_plans = 0;           // in a row
+  bool yielding = false;  // its policy keeps everything away from its device while engaged
 
   bool settling() const { return unfinished_moves > 0 || newer_samples < 2; }
 };
 
 enum class latch_signal {
   none,
-  entered,  // engaged now: plan
-  again,    // engaged for a while, settled, and `enter` is met: plan more
-  left,     // released now: undo
+  entered,    // engaged now: plan
+  again,      // engaged for a while, settled, and `enter` is met: plan more
+  emergency,  // engaged now or before, and `emergency` is met: plan without waiting
+  left,       // released now: undo
 };
 
 // Moves the latch on by one snapshot.
@@ -56,6 +64,11 @@ latch_signal step(latch_state& latch, const rule& r, const object_ref& object);
 void planned(latch_state& latch, std::int64_t now_ms, std::uint32_t moves);
 // `moves` that bring things home for this latch are under way; they count for settling only.
 void going_home(latch_state& latch, std::uint32_t moves);
+// What its moves brought home keeps coming back: the cool-down doubles, until it has not flapped
+// for twice `flapping.per_ms`: the subject is pinned for the first half of that.
+void flapped(latch_state& latch, const rule& r, std::int64_t now_ms);
+// The time between two plans, doublings included.
+std::int64_t cooldown_ms(const latch_state& latch, const rule& r, std::int64_t now_ms);
 // One of its moves ended.
 void move_ended(latch_state& latch, std::int64_t completed_ms);
 

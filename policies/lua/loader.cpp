@@ -17,9 +17,9 @@
 namespace terrane::policies::lua {
 namespace {
 
-constexpr std::string_view policy_keys[] = {"mode",  "for_each", "only",     "priority",
-                                            "enter", "leave",    "cooldown", "min_stay",
-                                            "limit", "plan",     "undo"};
+constexpr std::string_view policy_keys[] = {
+    "mode",     "for_each", "only",  "priority", "enter", "leave", "emergency",
+    "cooldown", "min_stay", "limit", "flapping", "plan",  "undo"};
 
 // Reads one policy's table, which is on top of the stack, collecting its faults.
 class table_reader {
@@ -98,12 +98,12 @@ class table_reader {
     return value;
   }
 
-  std::optional<detector> condition_of(std::string_view key) {
-    push(key);
+  std::optional<detector> condition_of(std::string_view key, bool needed = true) {
+    const int type = push(key);
     std::optional<detector> value;
     if (const detector* d = detector_at(L_, -1)) {
       value = *d;
-    } else {
+    } else if (needed || type != LUA_TNIL) {
       fault("the policy needs " + in_quotes(key) + ", such as above(\"vram.used_ratio\", \"92%\")");
     }
     lua_pop(L_, 1);
@@ -149,6 +149,31 @@ class table_reader {
     return value;
   }
 
+  // A whole number and a time.
+  flap_limit flapping() {
+    flap_limit value;
+    if (push("flapping") == LUA_TNIL) {
+      lua_pop(L_, 1);
+      return value;
+    }
+    if (!push_plain(L_, -1)) {
+      lua_pop(L_, 1);
+      fault("'flapping' must be a table, such as { times = 3, per = \"10m\" }");
+      return value;
+    }
+    table_reader inner(L_, where_, faults_);
+    inner.check_keys("'flapping'", flapping_keys);
+    int whole = 0;
+    if (inner.push("times") != LUA_TNIL) {
+      const lua_Integer times = lua_tointegerx(L_, -1, &whole);
+      value.times = whole != 0 && times >= 1 && times <= most_flaps ? static_cast<int>(times) : 0;
+    }
+    lua_pop(L_, 1);
+    value.per_ms = inner.duration("per").value_or(value.per_ms);
+    lua_pop(L_, 2);
+    return value;
+  }
+
   void check_keys(const std::string& what, std::span<const std::string_view> known) {
     std::vector<std::string> unknown;
     bool unnamed = false;
@@ -174,6 +199,7 @@ class table_reader {
 
  private:
   static constexpr std::string_view limit_keys[] = {"bytes", "per"};
+  static constexpr std::string_view flapping_keys[] = {"times", "per"};
 
   static std::string in_quotes(std::string_view key) { return "'" + std::string(key) + "'"; }
 
@@ -235,10 +261,14 @@ rule read_policy(lua_State* L, const std::string& name, const std::shared_ptr<co
   const std::optional<detector> leave = table.condition_of("leave");
   if (enter) r.enter = enter->value;
   if (leave) r.leave = leave->value;
+  if (const auto emergency = table.condition_of("emergency", false)) {
+    r.emergency = emergency->value;
+  }
   if (leave && !leave->held_given) r.leave.held_ms = leave_held_factor * longest_held_ms(r.enter);
   r.cooldown_ms = table.duration("cooldown").value_or(0);
   r.min_stay_ms = table.duration("min_stay").value_or(r.min_stay_ms);
   r.limit = table.limit();
+  r.flapping = table.flapping();
   read_code(L, table, chunk, r);
   return r;
 }

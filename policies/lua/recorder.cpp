@@ -118,6 +118,14 @@ int record_restore(lua_State* L) {
   return 0;
 }
 
+// out:yield(reason): all that is on the device it is judged for leaves it, and nothing comes there
+// until the policy releases.
+int record_yield(lua_State* L) {
+  proposal& p = recorded(L);
+  p.yield_reason = reason_at(L, lua_gettop(L));
+  return 0;
+}
+
 int record_decline(lua_State* L) {
   proposal& p = recorded(L);
   if (p.notes.size() < 16) p.notes.push_back("Declined: " + reason_at(L, 2) + ".");
@@ -143,6 +151,9 @@ int recorder_index(lua_State* L) {
       break;
     case verb::restore:
       lua_pushcfunction(L, guarded<record_restore>);
+      break;
+    case verb::yield:
+      lua_pushcfunction(L, guarded<record_yield>);
       break;
     case verb::decline:
       lua_pushcfunction(L, guarded<record_decline>);

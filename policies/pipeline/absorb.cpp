@@ -41,19 +41,61 @@ void undo_hold(pipeline_state& state, const issued_move& issued) {
   if (at->second.by.empty()) state.held.erase(at);
 }
 
+// No policy may ask for more (most_flaps), nor for longer ago.
+void note_return(pipeline_state& state, const subject_ref& subject, std::int64_t at_ms) {
+  std::vector<std::int64_t>& returns = state.flaps[subject].returns_ms;
+  returns.push_back(at_ms);
+  if (returns.size() > static_cast<std::size_t>(most_flaps)) returns.erase(returns.begin());
+}
+
 void end_move(pipeline_state& state, const issued_move& issued, move_outcome outcome,
               std::int64_t completed_ms, std::int64_t now_ms) {
   const planned_move& m = issued.move;
   const subject_ref subject{m.kind, m.subject};
   if (outcome == move_outcome::done) {
     state.failures.erase({subject, m.to});
-    if (issued.goes_home) state.held.erase(subject);
+    if (issued.goes_home) {
+      state.held.erase(subject);
+      note_return(state, subject, completed_ms);
+    }
   } else {
     note_failure(state, m, now_ms);
     undo_hold(state, issued);
   }
   if (latch_state* latch = find_latch(state, m.policy, issued.object)) {
     move_ended(*latch, completed_ms);
+  }
+}
+
+void forget_old_flaps(const snapshot& now, pipeline_state& state) {
+  for (auto at = state.flaps.begin(); at != state.flaps.end();) {
+    flap_memory& f = at->second;
+    const bool pinned = f.pinned_until_ms != reading::never && now.time_ms < f.pinned_until_ms;
+    if (!pinned) f.pinned_until_ms = reading::never;
+    std::erase_if(f.returns_ms,
+                  [&](std::int64_t time) { return now.time_ms - time >= longest_flap_ms; });
+    at = !pinned && f.returns_ms.empty() ? state.flaps.erase(at) : std::next(at);
+  }
+}
+
+// What a person moved since is theirs: it is pinned no more, and its past does not count.
+void forget_flaps_of_moved(const snapshot& now, pipeline_state& state) {
+  std::erase_if(state.flaps, [&](const auto& entry) {
+    const flap_memory& f = entry.second;
+    if (entry.first.kind != subject_kind::part)
+      return find_session(now, entry.first.name) == nullptr;
+    const part_state* p = find_part(now, entry.first.name);
+    const bool pinned = f.pinned_until_ms != reading::never;
+    return p == nullptr || (pinned && p->device != f.device);
+  });
+}
+
+void forget_old_spendings(const snapshot& now, pipeline_state& state) {
+  for (auto at = state.link_spent.begin(); at != state.link_spent.end();) {
+    std::erase_if(at->second, [&](const spent_bytes& s) {
+      return now.time_ms - s.first >= now.limits.link_per_ms;
+    });
+    at = at->second.empty() ? state.link_spent.erase(at) : std::next(at);
   }
 }
 
@@ -77,7 +119,7 @@ bool is_known(const pipeline_state& state, const hold& h) {
 void bind_memories(const policy_set& policies, pipeline_state& state) {
   if (state.revision == policies.revision()) return;
   std::vector<policy_memory> bound;
-  for (const rule& r : policies.rules()) {
+  for (const rule& r : policies.asked()) {
     const auto old = std::ranges::find(state.policies, r.name, &policy_memory::policy);
     bound.push_back(old != state.policies.end() ? std::move(*old) : policy_memory{});
     bound.back().policy = r.name;
@@ -113,6 +155,9 @@ void absorb_moves(const snapshot& now, pipeline_state& state) {
     end_move(state, issued, move_outcome::failed, now.time_ms, now.time_ms);
   }
   forget_old_failures(now, state);
+  forget_old_flaps(now, state);
+  forget_flaps_of_moved(now, state);
+  forget_old_spendings(now, state);
 }
 
 object_latch& latch_at(policy_memory& memory, std::size_t index, const std::string& object) {

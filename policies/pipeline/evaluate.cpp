@@ -1,6 +1,7 @@
 #include "policies/pipeline/evaluate.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "policies/planner/objects.hpp"
 #include "policies/planner/propose.hpp"
 #include "policies/rule/lint.hpp"
+#include "policies/vocabulary/quantity.hpp"
 
 namespace terrane::policies {
 namespace {
@@ -25,36 +27,51 @@ struct fired {
   std::size_t latch_index;
   object_ref object;
   latch_signal signal;
+  bool was_engaged;
 };
 
 decision_event event_of(latch_signal s) {
   if (s == latch_signal::entered) return decision_event::entered;
+  if (s == latch_signal::emergency) return decision_event::emergency;
   return s == latch_signal::again ? decision_event::again : decision_event::left;
+}
+
+// What is let go of is expected to stay at home until its policy engages again.
+occasion goes_home(const latch_state& latch) {
+  occasion why;
+  why.going_home = true;
+  if (latch.mean_idle_ms > 0) why.stay_ms = latch.mean_idle_ms;
+  return why;
 }
 
 // One evaluation. Holds references for its short life.
 class tick {
  public:
   tick(const policy_set& policies, const snapshot& now, pipeline_state& state)
-      : rules_(policies.rules()), now_(now), state_(state) {
+      : rules_(policies.asked()), now_(now), state_(state) {
     out_.planned.snapshot_sequence = now.sequence;
   }
 
   decision run() {
     for (const fired& f : detect()) act(f);
     bring_home();
+    std::ranges::move(flapped_, std::back_inserter(out_.records));
     return std::move(out_);
   }
 
  private:
   std::vector<fired> detect();
+  void switch_off(policy_memory& memory);
   void act(const fired& f);
   void undo(const fired& f, decision_record& record);
   bool plan_more(const fired& f, decision_record& record);
   std::optional<proposal> ask(const fired& f, lua::entry_point entry, decision_record& record);
   void fault(policy_memory& memory, const std::string& why, decision_record& record);
   void apply_restore(const fired& f, const proposal& p, decision_record& record);
-  std::uint32_t bind_and_issue(const fired& f, const proposal& p, decision_record& record);
+  occasion wants(const fired& f) const;
+  std::uint32_t bind_and_issue(const fired& f, const occasion& why, const proposal& p,
+                               decision_record& record);
+  void pin_flaps(const rule& r, policy_memory& memory, const std::string& object);
   void issue(const rule& r, policy_memory& memory, planned_move m, decision_record& record);
   void spend(const rule& r, policy_memory& memory, std::uint64_t bytes);
   void bring_home();
@@ -74,22 +91,35 @@ class tick {
   pipeline_state& state_;
   decision out_;
   std::optional<binder> binder_;
+  std::vector<decision_record> flapped_;
 };
 
 std::vector<fired> tick::detect() {
   std::vector<fired> list;
   for (std::size_t i = 0; i < rules_.size(); ++i) {
     policy_memory& memory = state_.policies[i];
+    if (!now_.disabled.empty() && is_disabled(now_, rules_[i].name)) {
+      switch_off(memory);
+      continue;
+    }
     std::size_t count = 0;
     for_each_object(rules_[i], now_, [&](const object_ref& object) {
       object_latch& at = latch_at(memory, count, object_name(object));
+      const bool engaged = at.latch.phase == latch_phase::engaged;
       const latch_signal s = step(at.latch, rules_[i], object);
-      if (s != latch_signal::none) list.push_back({i, count, object, s});
+      if (s != latch_signal::none) list.push_back({i, count, object, s, engaged});
       ++count;
     });
     if (memory.latches.size() > count) drop_latches(state_, memory, count);
   }
   return list;
+}
+
+// A policy that was switched off forgets what it held; what it moved stays.
+void tick::switch_off(policy_memory& memory) {
+  if (memory.latches.empty()) return;
+  memory.latches.clear();
+  drop_holds(state_, memory.policy);
 }
 
 decision_record tick::new_record(const rule& r, const std::string& object, decision_event event) {
@@ -110,8 +140,10 @@ void tick::act(const fired& f) {
   const latch_state& latch = state_.policies[f.rule_index].latches[f.latch_index].latch;
   const bool left = f.signal == latch_signal::left;
   decision_record record = new_record(r, object_name(f.object), event_of(f.signal));
-  record.conditions =
-      left ? describe(r.leave, latch.leave, f.object) : describe(r.enter, latch.enter, f.object);
+  record.conditions = left ? describe(r.leave, latch.leave, f.object)
+                      : f.signal == latch_signal::emergency
+                          ? describe(r.emergency, latch.emergency, f.object)
+                          : describe(r.enter, latch.enter, f.object);
   if (left) {
     undo(f, record);
   } else if (!plan_more(f, record)) {
@@ -134,21 +166,36 @@ bool is_satisfied(const decision_record& record) {
 bool tick::plan_more(const fired& f, decision_record& record) {
   policy_memory& memory = state_.policies[f.rule_index];
   latch_state& latch = memory.latches[f.latch_index].latch;
-  const bool again = f.signal == latch_signal::again;
   hold_on(state_, record.policy, record.object);
   if (memory.retry_ms != reading::never && now_.time_ms < memory.retry_ms) {
     planned(latch, now_.time_ms, 0);
     return false;
   }
   const std::optional<proposal> p = ask(f, lua::entry_point::plan, record);
-  const std::uint32_t moves = p ? bind_and_issue(f, *p, record) : 0;
+  if (p) latch.yielding = !p->yield_reason.empty();
+  const std::uint32_t moves = p ? bind_and_issue(f, wants(f), *p, record) : 0;
   planned(latch, now_.time_ms, moves);
   // A policy that has done all it wants stays engaged; that is no news.
-  return !again || !is_satisfied(record);
+  return !f.was_engaged || !is_satisfied(record);
+}
+
+// What a policy that engages wants.
+occasion tick::wants(const fired& f) const {
+  const rule& r = rules_[f.rule_index];
+  const latch_state& latch = state_.policies[f.rule_index].latches[f.latch_index].latch;
+  occasion why;
+  const auto* action = std::get_if<declarative_action>(&r.action);
+  const bool takes_from_others = action != nullptr && !action->from.empty();
+  if (!takes_from_others && (relieves(r) || latch.yielding)) {
+    why.relieved = relieved_device(f.object);
+  }
+  if (latch.mean_engaged_ms > 0) why.stay_ms = latch.mean_engaged_ms;
+  return why;
 }
 
 void tick::undo(const fired& f, decision_record& record) {
   const rule& r = rules_[f.rule_index];
+  state_.policies[f.rule_index].latches[f.latch_index].latch.yielding = false;
   if (r.mode == rule_mode::shadow) {
     record.notes.push_back("In shadow mode nothing was moved, so nothing goes home.");
     return;
@@ -167,7 +214,7 @@ void tick::undo(const fired& f, decision_record& record) {
     if (asked) p = *asked;
   }
   latch_state& latch = state_.policies[f.rule_index].latches[f.latch_index].latch;
-  going_home(latch, bind_and_issue(f, p, record));
+  going_home(latch, bind_and_issue(f, goes_home(latch), p, record));
   // What the undo did not bring home stays, and is no longer this policy's.
   forget(state_, record.policy, record.object);
 }
@@ -180,6 +227,7 @@ std::optional<proposal> tick::ask(const fired& f, lua::entry_point entry, decisi
   policy_memory& memory = state_.policies[f.rule_index];
   auto answer = lua::propose(r, std::get<lua_action>(r.action), entry, f.object);
   if (answer) {
+    if (!answer->yield_reason.empty()) propose_yield({}, f.object, *answer);
     memory.faults = 0;
     memory.retry_ms = reading::never;
     return std::move(*answer);
@@ -203,14 +251,16 @@ void tick::apply_restore(const fired& f, const proposal& p, decision_record& rec
   if (count == 0) record.notes.push_back("It holds nothing away from home.");
 }
 
-std::uint32_t tick::bind_and_issue(const fired& f, const proposal& p, decision_record& record) {
+std::uint32_t tick::bind_and_issue(const fired& f, const occasion& why, const proposal& p,
+                                   decision_record& record) {
   const rule& r = rules_[f.rule_index];
   policy_memory& memory = state_.policies[f.rule_index];
   record.notes.insert(record.notes.end(), p.notes.begin(), p.notes.end());
   apply_restore(f, p, record);
-  std::vector<planned_move> moves = planner().bind(r, p, memory, record);
+  std::vector<planned_move> moves = planner().bind(r, why, p, memory, record);
   const auto count = static_cast<std::uint32_t>(moves.size());
   for (planned_move& m : moves) issue(r, memory, std::move(m), record);
+  pin_flaps(r, memory, record.object);
   return r.mode == rule_mode::enforce ? count : 0;
 }
 
@@ -226,6 +276,36 @@ void tick::spend(const rule& r, policy_memory& memory, std::uint64_t bytes) {
   std::erase_if(memory.spent,
                 [&](const auto& s) { return now_.time_ms - s.first >= r.limit.per_ms; });
   memory.spent.emplace_back(now_.time_ms, bytes);
+}
+
+// What came home too often stays away for a while, and its policy waits longer.
+void tick::pin_flaps(const rule& r, policy_memory& memory, const std::string& object) {
+  const std::vector<flap>& flaps = planner().flaps();
+  if (flaps.empty()) return;
+  decision_record record = new_record(r, object, decision_event::flapped);
+  for (const flap& f : flaps) {
+    flap_memory& known = state_.flaps[f.subject];
+    known.pinned_until_ms = now_.time_ms + r.flapping.per_ms;
+    known.device = f.device;
+    candidate c;
+    c.kind = f.subject.kind;
+    c.subject = f.subject.name;
+    c.from = f.device;
+    c.removed_by = filter::flapping;
+    c.detail = "it came home " + std::to_string(r.flapping.times) + " times in " +
+               format_duration(r.flapping.per_ms);
+    record.candidates.push_back(std::move(c));
+  }
+  std::string note =
+      "What came home too often is pinned where it is for " + format_duration(r.flapping.per_ms);
+  const auto at = std::ranges::find(memory.latches, object, &object_latch::object);
+  if (at != memory.latches.end()) {
+    flapped(at->latch, r, now_.time_ms);
+    note += ", and the cool-down is " + format_duration(cooldown_ms(at->latch, r, now_.time_ms)) +
+            " for now";
+  }
+  record.notes.push_back(note + ".");
+  flapped_.push_back(std::move(record));
 }
 
 void tick::issue(const rule& r, policy_memory& memory, planned_move m, decision_record& record) {
@@ -252,6 +332,9 @@ void tick::issue(const rule& r, policy_memory& memory, planned_move m, decision_
     adds_hold = hold_away(state_, m, record.object, home_of(now_, m));
   }
   spend(r, memory, m.bytes);
+  if (now_.limits.link_bytes > 0) {
+    state_.link_spent[{m.from, m.to}].emplace_back(now_.time_ms, m.bytes);
+  }
   state_.issued[m.id] = issued_move{m, record.object, now_.time_ms, goes_home, adds_hold};
   record.moves.push_back(m);
   out_.planned.moves.push_back(std::move(m));
@@ -308,13 +391,22 @@ void tick::bring_home_for(const rule& r, policy_memory& memory, const std::strin
       p.wanted.push_back(homeward(h));
       continue;
     }
-    candidate c{verb::move,        h.subject.kind,
-                h.subject.name,    h.held->put_on,
-                h.held->home,      0,
-                filter::held_away, "policy '" + h.kept_by->policy + "' still holds it away"};
+    candidate c{verb::move,
+                h.subject.kind,
+                h.subject.name,
+                h.held->put_on,
+                h.held->home,
+                0,
+                filter::held_away,
+                "policy '" + h.kept_by->policy + "' still holds it away",
+                {}};
     scratch.candidates.push_back(std::move(c));
   }
-  std::vector<planned_move> moves = planner().bind(r, p, memory, scratch);
+  const auto latch = std::ranges::find(memory.latches, object, &object_latch::object);
+  const latch_state none;
+  const occasion why = goes_home(latch != memory.latches.end() ? latch->latch : none);
+  std::vector<planned_move> moves = planner().bind(r, why, p, memory, scratch);
+  pin_flaps(r, memory, object);
   std::erase_if(moves, [&](const planned_move& m) { return !has_lasted(r, m); });
   bool news = !moves.empty();
   for (const candidate& c : scratch.candidates) {
@@ -337,8 +429,7 @@ void tick::bring_home_for(const rule& r, policy_memory& memory, const std::strin
     m.decision = record.id;
     issue(r, memory, std::move(m), record);
   }
-  const auto at = std::ranges::find(memory.latches, object, &object_latch::object);
-  if (at != memory.latches.end()) going_home(at->latch, count);
+  if (latch != memory.latches.end()) going_home(latch->latch, count);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
+#include <limits>
 #include <system_error>
 
 #include "policies/lua/loader.hpp"
@@ -106,6 +107,13 @@ compiled compile_all(const std::vector<policy_source>& sources) {
   compiled all;
   for (const policy_source& s : sources) compile(s, all.rules, all.faults);
   lint_names(all.rules, all.faults);
+  for (const rule& built_in : built_in_rules()) {
+    for (const rule& r : all.rules) {
+      if (r.name != built_in.name) continue;
+      all.faults.push_back({severity::error, r.where,
+                            "'" + r.name + "' is the name of a built-in policy; take another"});
+    }
+  }
   return all;
 }
 
@@ -122,6 +130,8 @@ policy_set::load_result<policy_set_ptr> policy_set::from_sources(
   set->warnings_ = std::move(all.faults);
   set->revision_ = revision_of(sources);
   std::ranges::stable_sort(set->rules_, std::greater{}, &rule::priority);
+  set->asked_ = built_in_rules();
+  set->asked_.insert(set->asked_.end(), set->rules_.begin(), set->rules_.end());
   return policy_set_ptr(std::move(set));
 }
 
@@ -135,6 +145,28 @@ policy_set::load_result<policy_set_ptr> policy_set::load(const std::vector<fs::p
   compiled rest = compile_all(sources);
   std::ranges::move(rest.faults, std::back_inserter(faults));
   return tl::unexpected(std::move(faults));
+}
+
+std::vector<rule> built_in_rules() {
+  const auto asked = [](bool is) {
+    condition c;
+    c.terms.push_back({metric_id::yield_asked, comparison::is, is ? 1.0 : 0.0, 0, 0, {}});
+    return c;
+  };
+  rule yield;
+  yield.name = "yield";
+  yield.for_each = scope::device;
+  yield.priority = 101;
+  yield.enter = asked(true);
+  yield.leave = asked(false);
+  yield.min_stay_ms = 0;
+  // Who asks for the memory may do so as often as they like.
+  yield.flapping.times = std::numeric_limits<std::int32_t>::max();
+  declarative_action action;
+  action.action = verb::yield;
+  yield.action = std::move(action);
+  yield.undo = undo_kind::restore;
+  return {yield};
 }
 
 policy_set_ptr policy_set::empty() {

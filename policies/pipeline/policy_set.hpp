@@ -53,6 +53,8 @@ class policy_set {
 
   // In the order in which they are asked: priority first, then file and place in the file.
   const std::vector<rule>& rules() const { return rules_; }
+  // The same with those that every set has, asked first; see built_in_rules().
+  const std::vector<rule>& asked() const { return asked_; }
   // Null when there is none of that name.
   const rule* find(const std::string& name) const;
   // Lint that does not stop a set from being used.
@@ -64,9 +66,14 @@ class policy_set {
   policy_set() = default;
 
   std::vector<rule> rules_;
+  std::vector<rule> asked_;
   std::vector<diagnostic> warnings_;
   std::string revision_;
 };
+
+// What every set does besides what its authors wrote: "yield" gives the memory of a device back for
+// as long as someone wants it.
+std::vector<rule> built_in_rules();
 
 // All errors and warnings of these paths, in file order; empty when they are clean. Never throws.
 std::vector<diagnostic> lint(const std::vector<std::filesystem::path>& paths);

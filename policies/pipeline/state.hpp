@@ -15,6 +15,11 @@
 
 namespace terrane::policies {
 
+// Time and bytes of a planned move.
+using spent_bytes = std::pair<std::int64_t, std::uint64_t>;
+// From a device to another.
+using link_key = std::pair<std::string, std::string>;
+
 struct object_latch {
   std::string object;
   latch_state latch;
@@ -22,10 +27,10 @@ struct object_latch {
 
 struct policy_memory {
   std::string policy;
-  std::vector<object_latch> latches;  // in the order of the snapshot's objects
-  std::vector<std::pair<std::int64_t, std::uint64_t>> spent;  // time and bytes, for its rate limit
-  std::int32_t faults = 0;                                    // of its code, in a row
-  std::int64_t retry_ms = reading::never;                     // skipped until then after a fault
+  std::vector<object_latch> latches;       // in the order of the snapshot's objects
+  std::vector<spent_bytes> spent;          // for its rate limit
+  std::int32_t faults = 0;                 // of its code, in a row
+  std::int64_t retry_ms = reading::never;  // skipped until then after a fault
 };
 
 // One policy keeps one subject away from home for one object.
@@ -69,6 +74,13 @@ struct failure_memory {
   std::int64_t retry_ms = 0;  // none is tried before this
 };
 
+// How often a subject came home of late, and whether it is pinned for that.
+struct flap_memory {
+  std::vector<std::int64_t> returns_ms;           // within a policy's `flapping.per_ms`
+  std::int64_t pinned_until_ms = reading::never;  // never: it is not
+  std::string device;                             // where it is pinned
+};
+
 using failure_key = std::pair<subject_ref, std::string>;
 
 struct pipeline_state {
@@ -77,6 +89,8 @@ struct pipeline_state {
   std::map<subject_ref, holding> held;
   std::map<std::uint64_t, issued_move> issued;
   std::map<failure_key, failure_memory> failures;
+  std::map<subject_ref, flap_memory> flaps;
+  std::map<link_key, std::vector<spent_bytes>> link_spent;
   std::uint64_t next_move = 1;
   std::uint64_t next_decision = 1;
 };

@@ -7,6 +7,7 @@
 
 #include "policies/planner/holds.hpp"
 #include "policies/planner/propose.hpp"
+#include "policies/planner/worth.hpp"
 #include "policies/vocabulary/quantity.hpp"
 
 namespace terrane::policies {
@@ -83,11 +84,40 @@ std::string shortfall(std::uint64_t reached, std::uint64_t goal,
   return note + ".";
 }
 
+bool is_pinned(const pipeline_state& state, const candidate& c, const snapshot& now) {
+  const auto at = state.flaps.find({c.kind, c.subject});
+  return at != state.flaps.end() && at->second.pinned_until_ms != reading::never &&
+         now.time_ms < at->second.pinned_until_ms;
+}
+
+std::uint64_t spent_within(const std::vector<spent_bytes>& spent, std::int64_t now_ms,
+                           std::int64_t per_ms) {
+  std::uint64_t used = 0;
+  for (const auto& [time_ms, bytes] : spent) {
+    if (now_ms - time_ms < per_ms) used += bytes;
+  }
+  return used;
+}
+
+// A device that a target stands for before anything is checked: what a score can be made of.
+std::string likely_target(const intent& i, const candidate& c, const snapshot& now) {
+  for (const target_choice& t : i.to) {
+    if (t.kind == target_kind::device) return t.device;
+    const device_state* cpu = find_cpu(now);
+    if (t.kind == target_kind::cpu && cpu != nullptr) return cpu->name;
+    for (const device_state& d : now.devices) {
+      if (d.name != c.from) return d.name;
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 // What one call of bind carries along.
 struct binder::pass {
   const rule& r;
+  const occasion& why;
   const policy_memory& memory;
   const std::string& object;       // that it is judged for
   const intent* wanted = nullptr;  // the candidate's
@@ -96,16 +126,42 @@ struct binder::pass {
 };
 
 binder::binder(const snapshot& now, const std::vector<rule>& rules, const pipeline_state& state)
-    : now_(now), state_(state), ledger_(now, rules, state) {}
+    : now_(now), state_(state), ledger_(now, rules, state) {
+  for (const auto& [id, issued] : state.issued) in_flight_bytes_ += issued.move.bytes;
+  for (const move_in_progress& m : now.moving) {
+    if (!state.issued.contains(m.id)) in_flight_bytes_ += m.bytes;
+  }
+}
 
-std::vector<planned_move> binder::bind(const rule& r, const proposal& p,
-                                       const policy_memory& memory, decision_record& record) {
-  ledger scratch = ledger_;
-  pass current{r, memory, record.object, nullptr, r.mode == rule_mode::enforce ? ledger_ : scratch};
-  std::vector<planned_move> moves;
-  std::uint64_t reached = 0;
+// The candidates in the order in which they are tried, each with its score.
+std::vector<std::pair<const intent*, candidate>> binder::in_order(const proposal& p,
+                                                                  const occasion& why) const {
+  std::vector<std::pair<const intent*, candidate>> list;
+  list.reserve(p.wanted.size());
   for (const intent& i : p.wanted) {
     candidate c = describe_candidate(i);
+    c.to = likely_target(i, c, now_);
+    c.score = score_of(c, now_, why.relieved, why.stay_ms);
+    c.to.clear();
+    list.emplace_back(&i, std::move(c));
+  }
+  if (p.best_first) {
+    std::ranges::stable_sort(list, std::greater{},
+                             [](const auto& one) { return one.second.score.value; });
+  }
+  return list;
+}
+
+std::vector<planned_move> binder::bind(const rule& r, const occasion& why, const proposal& p,
+                                       const policy_memory& memory, decision_record& record) {
+  ledger scratch = ledger_;
+  pass current{
+      r, why, memory, record.object, nullptr, r.mode == rule_mode::enforce ? ledger_ : scratch};
+  flaps_.clear();
+  std::vector<planned_move> moves;
+  std::uint64_t reached = 0;
+  for (auto& [wanted, c] : in_order(p, why)) {
+    const intent& i = *wanted;
     verdict_of_filter v{filter::not_needed, "enough is planned without it"};
     if (p.fills && p.goal_bytes && reached + c.bytes > *p.goal_bytes) {
       v.detail = "it would go past the leave level";
@@ -117,6 +173,8 @@ std::vector<planned_move> binder::bind(const rule& r, const proposal& p,
       if (v.removed_by == filter::none || leaves) reached += c.bytes;
       if (v.removed_by == filter::none) moves.push_back(accept(i, c, current, record.id));
     }
+    const bool flaps = v.removed_by == filter::flapping && !is_pinned(state_, c, now_);
+    if (flaps && r.mode == rule_mode::enforce) flaps_.push_back({{c.kind, c.subject}, c.from});
     c.removed_by = v.removed_by;
     c.detail = v.detail;
     record.candidates.push_back(std::move(c));
@@ -131,10 +189,27 @@ planned_move binder::accept(const intent& i, const candidate& c, pass& p, std::u
   if (const device_state* to = find_device(now_, c.to)) {
     p.books.book(*to, static_cast<double>(c.bytes));
   }
-  if (p.r.mode == rule_mode::enforce) taken_.insert({c.kind, c.subject});
+  if (p.r.mode == rule_mode::enforce) {
+    taken_.insert({c.kind, c.subject});
+    planned_links_[{c.from, c.to}] += c.bytes;
+    in_flight_bytes_ += c.bytes;
+  }
   p.planned_bytes += c.bytes;
-  return {0,    decision, i.action,      c.kind,   c.subject, c.from,
-          c.to, c.bytes,  i.keep_tokens, i.reason, p.r.name,  p.r.where};
+  const link_state* link = find_link(now_, c.from, c.to);
+  return {0,
+          decision,
+          i.action,
+          c.kind,
+          c.subject,
+          c.from,
+          c.to,
+          c.bytes,
+          i.keep_tokens,
+          c.score.cost_ms.value_or(0),
+          link != nullptr ? link->pause_ms : 0,
+          i.reason,
+          p.r.name,
+          p.r.where};
 }
 
 candidate binder::describe_candidate(const intent& i) const {
@@ -158,7 +233,11 @@ binder::verdict_of_filter binder::filter_candidate(const intent& i, candidate& c
                                                    const pass& p) const {
   verdict_of_filter v = check_subject(i, c, p);
   if (v.removed_by == filter::none) v = choose_target(i, c, p);
+  if (v.removed_by == filter::none) c.score = score_of(c, now_, p.why.relieved, p.why.stay_ms);
+  if (v.removed_by == filter::none) v = check_return(c, p);
+  if (v.removed_by == filter::none) v = check_worth(c, p);
   if (v.removed_by == filter::none) v = check_rate(c, p);
+  if (v.removed_by == filter::none) v = check_quota(c, p);
   if (v.removed_by == filter::none) v.detail = i.reason;
   return v;
 }
@@ -177,6 +256,12 @@ binder::verdict_of_filter binder::check_subject(const intent& i, const candidate
   if (part != nullptr && part->pinned) return {filter::pinned, "it is pinned to " + part->device};
   if (taken_.contains(subject)) {
     return {filter::taken, "a policy that was asked before plans a move of it"};
+  }
+  if (is_pinned(state_, c, now_)) {
+    const flap_memory& f = state_.flaps.at(subject);
+    return {filter::flapping, "it is pinned to " + f.device + " for another " +
+                                  format_duration(f.pinned_until_ms - now_.time_ms) +
+                                  ", because it came home too often"};
   }
   if (is_moving(now_, state_, subject)) return {filter::already_moving, "it is being moved"};
   if (const hold* other = held_by_other(state_, subject, p.r.name);
@@ -320,13 +405,67 @@ binder::verdict_of_filter binder::check_rate(const candidate& c, const pass& p) 
               " of that is left"};
 }
 
+binder::verdict_of_filter binder::check_return(const candidate& c, const pass& p) const {
+  const subject_ref subject{c.kind, c.subject};
+  const auto held = state_.held.find(subject);
+  if (held == state_.held.end() || held->second.home != c.to) return {};
+  const auto known = state_.flaps.find(subject);
+  if (known == state_.flaps.end()) return {};
+  const flap_limit& limit = p.r.flapping;
+  const auto times = std::ranges::count_if(
+      known->second.returns_ms, [&](std::int64_t at) { return now_.time_ms - at < limit.per_ms; });
+  if (times < limit.times) return {};
+  return {filter::flapping, "it came home " + std::to_string(times) + " times in " +
+                                format_duration(limit.per_ms) + ", and is pinned to " + c.from +
+                                " for as long"};
+}
+
+// Whether the move helps, and is worth what it costs. A policy that relieves a device is not asked
+// what its moves gain in time; nor is a thing that goes home where it is slower: it belongs there.
+binder::verdict_of_filter binder::check_worth(const candidate& c, const pass& p) const {
+  if (p.why.relieved != nullptr && relieves(p.r)) {
+    std::string why = why_no_help(c, now_, p.r, *p.why.relieved);
+    if (!why.empty()) return {filter::no_help, std::move(why)};
+    return {};
+  }
+  if (p.why.going_home && c.score.gain_ms.value_or(0) <= 0) return {};
+  std::string why = why_not_worth(c.score, now_);
+  if (!why.empty()) return {filter::not_worth, std::move(why)};
+  return {};
+}
+
+binder::verdict_of_filter binder::check_quota(const candidate& c, const pass&) const {
+  const move_limits& limits = now_.limits;
+  if (limits.link_bytes > 0) {
+    std::uint64_t used = 0;
+    if (const auto at = planned_links_.find({c.from, c.to}); at != planned_links_.end()) {
+      used += at->second;
+    }
+    if (const auto at = state_.link_spent.find({c.from, c.to}); at != state_.link_spent.end()) {
+      used += spent_within(at->second, now_.time_ms, limits.link_per_ms);
+    }
+    // One move larger than the whole quota goes alone, here and below.
+    if (used > 0 && used + c.bytes > limits.link_bytes) {
+      return {filter::quota, bytes_text(static_cast<double>(limits.link_bytes)) +
+                                 " may move from " + c.from + " to " +
+                                 (c.to.empty() ? "its parts" : c.to) + " in " +
+                                 format_duration(limits.link_per_ms) + ", and " +
+                                 bytes_text(static_cast<double>(used)) + " of that are used"};
+    }
+  }
+  const std::uint64_t most = limits.in_flight_bytes;
+  if (most > 0 && in_flight_bytes_ > 0 && in_flight_bytes_ + c.bytes > most) {
+    return {filter::quota, "moves of " + bytes_text(static_cast<double>(in_flight_bytes_)) +
+                               " are under way, and at most " +
+                               bytes_text(static_cast<double>(most)) + " may be"};
+  }
+  return {};
+}
+
 std::optional<std::uint64_t> allowance(const rule& r, const policy_memory& memory,
                                        std::int64_t now_ms) {
   if (r.limit.bytes == 0) return std::nullopt;
-  std::uint64_t used = 0;
-  for (const auto& [time_ms, bytes] : memory.spent) {
-    if (now_ms - time_ms < r.limit.per_ms) used += bytes;
-  }
+  const std::uint64_t used = spent_within(memory.spent, now_ms, r.limit.per_ms);
   return used >= r.limit.bytes ? 0 : r.limit.bytes - used;
 }
 

@@ -1,11 +1,14 @@
-// Filters the candidates of a proposal and binds those that pass to concrete moves: greedy first
-// fit, in the proposal's order, until its goal is reached. One binder serves one tick, so that no
-// subject is planned twice and no byte is booked twice. One thread.
+// Scores the candidates of a proposal, filters them, and binds those that pass to concrete moves:
+// greedy first fit, in the proposal's order or by score, until its goal is reached. One binder
+// serves one tick, so that no subject is planned twice and no byte is booked twice. One thread.
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "policies/explain/record.hpp"
@@ -16,6 +19,19 @@
 
 namespace terrane::policies {
 
+// What a proposal is for.
+struct occasion {
+  const device_state* relieved = nullptr;  // the device that the policy relieves; null: none
+  bool going_home = false;                 // the policy wants nothing; things only go home
+  std::optional<std::int64_t> stay_ms;     // how long what is moved is expected to stay
+};
+
+// A return that came too often.
+struct flap {
+  subject_ref subject;
+  std::string device;  // where it is now
+};
+
 class binder {
  public:
   // All of them outlive the binder; the state is only read.
@@ -23,8 +39,12 @@ class binder {
 
   // Adds a candidate to the record for each intent and returns those that passed as moves, without
   // ids. A rule in shadow mode books nothing.
-  std::vector<planned_move> bind(const rule& r, const proposal& p, const policy_memory& memory,
-                                 decision_record& record);
+  std::vector<planned_move> bind(const rule& r, const occasion& why, const proposal& p,
+                                 const policy_memory& memory, decision_record& record);
+
+  // What the last bind() kept from going home because it came home too often; of a rule that
+  // enforces only.
+  const std::vector<flap>& flaps() const { return flaps_; }
 
  private:
   struct verdict_of_filter {
@@ -41,6 +61,11 @@ class binder {
                             const subject_ref& subject) const;
   verdict_of_filter pick(target_kind by, candidate& c, const pass& p) const;
   verdict_of_filter check_rate(const candidate& c, const pass& p) const;
+  verdict_of_filter check_return(const candidate& c, const pass& p) const;
+  verdict_of_filter check_worth(const candidate& c, const pass& p) const;
+  verdict_of_filter check_quota(const candidate& c, const pass& p) const;
+  std::vector<std::pair<const intent*, candidate>> in_order(const proposal& p,
+                                                            const occasion& why) const;
   candidate describe_candidate(const intent& i) const;
   verdict_of_filter filter_candidate(const intent& i, candidate& c, const pass& p) const;
   planned_move accept(const intent& i, const candidate& c, pass& p, std::uint64_t decision);
@@ -49,6 +74,9 @@ class binder {
   const pipeline_state& state_;
   ledger ledger_;
   std::set<subject_ref> taken_;
+  std::vector<flap> flaps_;
+  std::map<link_key, std::uint64_t> planned_links_;  // by the moves of this tick
+  std::uint64_t in_flight_bytes_ = 0;                // of moves that have not ended, and these
 };
 
 // How many bytes the rule's limit still allows at this time; none when it has no limit.

@@ -92,6 +92,13 @@ int forget(pipeline_state& state, const std::string& policy, const std::string& 
   return count;
 }
 
+void drop_holds(pipeline_state& state, const std::string& policy) {
+  for (auto at = state.held.begin(); at != state.held.end();) {
+    std::erase_if(at->second.by, [&](const hold& h) { return h.policy == policy; });
+    at = at->second.by.empty() ? state.held.erase(at) : std::next(at);
+  }
+}
+
 void reconcile(pipeline_state& state, const snapshot& now) {
   if (state.held.empty()) return;
   std::size_t present = 0;

@@ -28,6 +28,9 @@ int let_go(pipeline_state& state, const std::string& policy, const std::string& 
 // is. Returns how many.
 int forget(pipeline_state& state, const std::string& policy, const std::string& object);
 
+// A policy holds nothing any more; what it moved stays where it is.
+void drop_holds(pipeline_state& state, const std::string& policy);
+
 // Forgets what is gone, and what someone else moved since.
 void reconcile(pipeline_state& state, const snapshot& now);
 

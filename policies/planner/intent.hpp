@@ -26,7 +26,9 @@ struct proposal {
   std::vector<intent> wanted;               // in the order in which they are tried
   std::optional<std::uint64_t> goal_bytes;  // enough once candidates of this size are taken
   bool fills = false;                       // the goal is a limit: what would pass it is left
-  bool restore = false;                     // let go of everything held for the object
+  bool best_first = false;                  // sorted by score; else in the order of `wanted`
+  std::string yield_reason;  // not empty: all that is on the object's device leaves it
+  bool restore = false;      // let go of everything held for the object
   std::string restore_reason;
   std::vector<std::string> notes;  // declines: whole sentences
 };

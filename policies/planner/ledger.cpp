@@ -20,15 +20,17 @@ bool watches(const rule& r, const device_state& d) {
 
 }  // namespace
 
+bool relieves(const term& t) {
+  if (t.compare == comparison::is) return t.limit != 0;
+  const bool of_room = t.metric == metric_id::vram_free ||
+                       t.metric == metric_id::host_memory_available ||
+                       t.metric == metric_id::temp_margin_c;
+  return (t.compare == comparison::below) == of_room;
+}
+
 bool relieves(const rule& r) {
   const bool on_device = is_device_scope(r.for_each) || r.for_each == scope::host;
-  const auto brings_down = [](const term& t) {
-    if (t.compare == comparison::is) return t.limit != 0;
-    const bool of_room = t.metric == metric_id::vram_free ||
-                         t.metric == metric_id::host_memory_available ||
-                         t.metric == metric_id::temp_margin_c;
-    return (t.compare == comparison::below) == of_room;
-  };
+  const auto brings_down = [](const term& t) { return relieves(t); };
   return on_device && std::ranges::any_of(r.enter.terms, brings_down);
 }
 
@@ -40,9 +42,11 @@ ledger::ledger(const snapshot& now, const std::vector<rule>& rules, const pipeli
     if (to != nullptr && !is_started(now, id)) book(*to, static_cast<double>(issued.move.bytes));
   }
   for (std::size_t i = 0; i < rules.size() && i < state.policies.size(); ++i) {
-    if (rules[i].mode != rule_mode::enforce || !relieves(rules[i])) continue;
+    if (rules[i].mode != rule_mode::enforce) continue;
+    const bool relieving = relieves(rules[i]);
     for (const object_latch& l : state.policies[i].latches) {
       if (l.latch.phase != latch_phase::engaged) continue;
+      if (!relieving && !l.latch.yielding) continue;
       const device_state* d =
           rules[i].for_each == scope::host ? find_cpu(now) : find_device(now, l.object);
       if (d == nullptr) continue;
@@ -80,6 +84,7 @@ void ledger::bound_by_rules(account& a, const device_state& d,
   const object_ref object{&now_, &d, nullptr, nullptr};
   for (const rule& r : rules) {
     if (r.mode != rule_mode::enforce || !relieves(r) || !watches(r, d)) continue;
+    if (is_disabled(now_, r.name)) continue;
     for (const term& t : r.leave.terms) {
       const metric_entry& m = metric(t.metric);
       if (m.bytes_until == nullptr || !m.read(object).present()) continue;

@@ -17,6 +17,8 @@ namespace terrane::policies {
 
 // Whether a rule exists to bring something down on its device: a device like that is no refuge.
 bool relieves(const rule& r);
+// Whether a condition is met when something is too high, or its room too low.
+bool relieves(const term& t);
 
 class ledger {
  public:

@@ -223,9 +223,52 @@ std::string met_clause(const condition& c, const object_ref& object) {
   return text;
 }
 
+void propose_yield(const std::vector<target_choice>& to, const object_ref& object, proposal& p) {
+  const device_state* from = relieved_device(object);
+  if (from == nullptr) return;
+  const std::vector<target_choice> anywhere = {{target_kind::most_free, {}}};
+  const std::vector<target_choice>& choices = to.empty() ? anywhere : to;
+  std::vector<const part_state*> parts;
+  for (const part_state& part : object.now->parts) {
+    if (part.device == from->name) parts.push_back(&part);
+  }
+  sort_parts(parts, ordering::top_down);
+  bool moves = false;
+  for (const part_state* part : parts) {
+    moves = moves || (part->movable && !part->pinned);
+    p.wanted.push_back(
+        {verb::move, subject_kind::part, part->name, choices, 0, {}, p.yield_reason});
+  }
+  if (moves) return;
+  for (const session_state& s : object.now->sessions) {
+    if (kv_bytes_on(s, from) == 0) continue;
+    p.wanted.push_back(
+        {verb::spill, subject_kind::session_kv, s.id, choices, 0, from->name, p.yield_reason});
+  }
+}
+
+// Why a policy acts: what is beyond its limit, or who asked.
+std::string reason_of(const rule& r, const object_ref& object) {
+  const yield_order* order =
+      object.device != nullptr ? find_yield(*object.now, object.device->name) : nullptr;
+  const bool asked = std::ranges::any_of(
+      r.enter.terms, [](const term& t) { return t.metric == metric_id::yield_asked; });
+  if (asked && order != nullptr) {
+    return order->by + " asked for the memory of " + object.device->name;
+  }
+  const std::string met = met_clause(r.enter, object);
+  return met.empty() ? met_clause(r.emergency, object) : met;
+}
+
 proposal propose(const rule& r, const declarative_action& a, const object_ref& object) {
   proposal p;
-  const std::string reason = met_clause(r.enter, object);
+  const std::string reason = reason_of(r, object);
+  p.best_first = a.order == ordering::best;
+  if (a.action == verb::yield) {
+    p.yield_reason = reason;
+    propose_yield(a.to, object, p);
+    return p;
+  }
   const std::vector<target_choice> to = targets_of(a, object);
   if (a.action == verb::move) {
     for (const part_state* part : parts_of(a, object)) {

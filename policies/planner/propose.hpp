@@ -14,6 +14,11 @@ namespace terrane::policies {
 
 proposal propose(const rule& r, const declarative_action& action, const object_ref& object);
 
+// Adds what gives all memory of the object's device back: its parts with their KV, and once there
+// is none that could move, what sessions still have there. Tried in the order of `to`; without any,
+// on the device with most room.
+void propose_yield(const std::vector<target_choice>& to, const object_ref& object, proposal& p);
+
 // The device whose memory an object's policy relieves: itself, or the CPU's for the host; null for
 // sessions and parts.
 const device_state* relieved_device(const object_ref& object);
@@ -34,6 +39,9 @@ std::uint64_t moving_bytes(const part_state& p);
 // The bytes that must leave until the `leave` of a rule is met, as far as bytes can meet it; none
 // when no fresh metric tells.
 std::optional<double> bytes_until_leave(const rule& r, const object_ref& object);
+
+// Why a policy acts on an object now: what is beyond its limit, or who asked.
+std::string reason_of(const rule& r, const object_ref& object);
 
 // "vram.used_ratio is 96 % (above 92 %)", for each condition that is met.
 std::string met_clause(const condition& c, const object_ref& object);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "policies/planner/objects.hpp"
 #include "policies/vocabulary/nearest.hpp"
 #include "policies/vocabulary/quantity.hpp"
 
@@ -77,12 +78,50 @@ void lint_bands(const rule& r, std::vector<diagnostic>& faults) {
   }
 }
 
+// The emergency level lies past the enter level, seen from the leave level.
+void lint_emergency(const rule& r, std::vector<diagnostic>& faults) {
+  for (const term& e : r.emergency.terms) {
+    for (const term& n : r.enter.terms) {
+      const bool has_sides = e.compare == comparison::above || e.compare == comparison::below;
+      if (e.metric != n.metric || !has_sides) continue;
+      const bool past = e.compare == n.compare &&
+                        (e.compare == comparison::above ? e.limit > n.limit : e.limit < n.limit);
+      if (past) continue;
+      error_at(e.where,
+               "'emergency' (" + in_quotes(metric(e.metric).name) + " " + limit_text(e) +
+                   ") must lie past 'enter' (" + limit_text(n) + "), on the same side",
+               faults);
+    }
+    for (const term& l : r.leave.terms) {
+      if (e.metric == l.metric) lint_band(r, e, l, faults);
+    }
+  }
+}
+
+void lint_flapping(const rule& r, std::vector<diagnostic>& faults) {
+  if (r.flapping.times >= 1 && r.flapping.times <= most_flaps && r.flapping.per_ms >= 1000 &&
+      r.flapping.per_ms <= longest_flap_ms) {
+    return;
+  }
+  error_at(r.where,
+           "'flapping' takes 1 to " + std::to_string(most_flaps) + " times, in 1s to " +
+               format_duration(longest_flap_ms),
+           faults);
+}
+
 bool is_kv_verb(verb v) { return v == verb::spill || v == verb::fetch; }
 
 void lint_scope(const rule& r, const declarative_action& a, std::vector<diagnostic>& faults) {
   if (a.action == verb::move && r.for_each == scope::session) {
     error_at(r.where, "a policy for each session cannot move parts; 'spill: kv' moves its KV cache",
              faults);
+  }
+  if (a.action == verb::yield && !is_device_scope(r.for_each)) {
+    error_at(r.where, "'yield' gives a device's memory back; use for_each: gpu, cpu or device",
+             faults);
+  }
+  if (a.action == verb::yield && a.until != extent::all) {
+    error_at(r.where, "'yield' gives all memory back; leave 'until' out", faults);
   }
   if (a.action == verb::fetch && r.for_each != scope::session) {
     error_at(r.where, "'fetch' brings one session's KV home; use for_each: session", faults);
@@ -195,6 +234,9 @@ void lint_rule(const rule& r, std::vector<diagnostic>& faults) {
   lint_metrics(r, r.enter, faults);
   lint_metrics(r, r.leave, faults);
   lint_bands(r, faults);
+  lint_metrics(r, r.emergency, faults);
+  lint_emergency(r, faults);
+  lint_flapping(r, faults);
   if (const auto* action = std::get_if<declarative_action>(&r.action)) {
     lint_scope(r, *action, faults);
     lint_extent(r, *action, faults);

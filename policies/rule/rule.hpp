@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -53,7 +54,7 @@ struct target_choice {
 
 // What a YAML policy does, complete as data.
 struct declarative_action {
-  verb action = verb::move;            // move, spill, fetch
+  verb action = verb::move;            // move, spill, fetch, yield
   selection what = selection::layers;  // of a move
   std::string pattern;                 // when what is pattern
   std::vector<target_choice> from;     // of a move: whence, in this order; empty: from the object
@@ -77,6 +78,16 @@ struct rate_limit {
   std::int64_t per_ms = 0;
 };
 
+inline constexpr std::int32_t most_flaps = 20;
+inline constexpr std::int64_t longest_flap_ms = 24 * 3'600'000;
+
+// A subject that came home `times` times within `per_ms` is left away from home by this policy for
+// as long again.
+struct flap_limit {
+  std::int32_t times = 3;
+  std::int64_t per_ms = 600'000;
+};
+
 struct rule {
   std::string name;
   source_location where;
@@ -86,9 +97,12 @@ struct rule {
   int priority = 50;              // 0 to 100; higher is asked first
   condition enter;
   condition leave;
+  // Past `enter`: does not wait for the hold of `enter` nor for the cool-down. No terms: none.
+  condition emergency;
   std::int64_t cooldown_ms = 0;     // at least this long between two plans for the same object
   std::int64_t min_stay_ms = 5000;  // parts that arrived less than this ago are left alone
   rate_limit limit;
+  flap_limit flapping;
   std::variant<declarative_action, lua_action> action;
   undo_kind undo = undo_kind::none;
 };

@@ -102,6 +102,11 @@ constexpr metric_entry metric_table[] = {
         "6GiB", [](ref o, double limit) { return o.device->vram_ours.value - limit; }),
     measured<&device_state::vram_others>(metric_id::vram_others, "vram.others", unit::bytes,
                                          "the card's memory in use by other programs", "2GiB"),
+    {metric_id::yield_asked, "yield.asked", scope::device, unit::truth,
+     "whether someone wants the device's memory back", "true",
+     [](ref o) {
+       return reading{find_yield(*o.now, o.device->name) != nullptr ? 1.0 : 0.0, o.now->time_ms};
+     }},
     measured<&device_state::temp_c>(metric_id::temp_c, "temp_c", unit::celsius,
                                     "the device's temperature", "85C"),
     measured<&device_state::temp_limit_c>(metric_id::temp_limit_c, "temp_limit_c", unit::celsius,

@@ -21,7 +21,7 @@ struct source_location {
 // "file:line:column", leaving out what is unknown.
 std::string to_string(const source_location& where);
 
-enum class verb { move, spill, fetch, restore, decline };
+enum class verb { move, spill, fetch, restore, decline, yield };
 
 struct planned_move {
   std::uint64_t id = 0;        // unique for the life of a pipeline_state; 0 in shadow mode
@@ -33,6 +33,8 @@ struct planned_move {
   std::string to;                 // device; for fetch empty means "beside the parts that use it"
   std::uint64_t bytes = 0;        // what the plan counted: weights and KV that travel
   std::uint64_t keep_tokens = 0;  // spill: the newest tokens whose KV stays where it is
+  double predicted_ms = 0;        // how long it takes, by what the link has measured; 0: unknown
+  double predicted_pause_ms = 0;  // of this, how long replies stand still
   std::string reason;
   std::string policy;
   source_location where;

@@ -71,6 +71,30 @@ reading free_bytes(const device_state& d) {
           d.vram_used.source};
 }
 
+const yield_order* find_yield(const snapshot& s, const std::string& device) {
+  const auto at = std::ranges::find(s.yields, device, &yield_order::device);
+  return at == s.yields.end() ? nullptr : &*at;
+}
+
+const link_state* find_link(const snapshot& s, const std::string& from, const std::string& to) {
+  const auto at = std::ranges::find_if(
+      s.links, [&](const link_state& l) { return l.from == from && l.to == to; });
+  return at == s.links.end() ? nullptr : &*at;
+}
+
+double measured_ms(const part_state& p, const std::string& device) {
+  const auto at = std::ranges::find(p.measured, device, &part_time::device);
+  return at == p.measured.end() ? 0 : at->ms_per_token;
+}
+
+bool is_disabled(const snapshot& s, const std::string& policy) {
+  return std::ranges::find(s.disabled, policy) != s.disabled.end();
+}
+
+bool share_memory(const device_state& a, const device_state& b) {
+  return a.name == b.name || (!a.card.empty() && a.card == b.card);
+}
+
 const device_state* find_cpu(const snapshot& s) {
   const auto at = std::ranges::find(s.devices, device_kind::cpu, &device_state::kind);
   return at == s.devices.end() ? nullptr : &*at;

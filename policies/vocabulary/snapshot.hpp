@@ -38,6 +38,7 @@ enum class device_kind { cpu, gpu, other };
 // is the host memory that Terrane may use.
 struct device_state {
   std::string name;  // stable: "cpu", "vulkan:<uuid>", "cuda:<uuid>"
+  std::string card;  // devices of one card share its memory; empty: a card of its own
   device_kind kind = device_kind::other;
   reading vram_total;          // bytes
   reading vram_used;           // bytes, by everyone
@@ -77,6 +78,12 @@ struct model_state {
   std::uint64_t context_tokens = 0;  // the most that one session may hold; 0: not known
 };
 
+// How long one part's share of a token takes on a device, measured.
+struct part_time {
+  std::string device;
+  double ms_per_token = 0;
+};
+
 enum class part_kind { embedding, attention, feed_forward, expert, head };
 
 // A named part of the model: the unit of placement.
@@ -90,6 +97,7 @@ struct part_state {
   bool movable = true;         // the engine can move this part at all
   bool pinned = false;         // the administrator wants it to stay
   std::int64_t moved_ms = reading::never;  // when it last arrived by a move; never: since loading
+  std::vector<part_time> measured;         // where it has run
 };
 
 // Bytes of one session's KV cache on one device.
@@ -139,6 +147,31 @@ struct completed_move {
   std::int64_t completed_ms = 0;
   move_outcome outcome = move_outcome::done;
   std::string message;  // why it failed or was cancelled
+  double took_ms = 0;   // from its start to its commit, as far as it was measured
+  double pause_ms = 0;  // of this, how long replies stood still
+};
+
+// What moves from one device to another have cost of late, measured on moves that were done.
+struct link_state {
+  std::string from;
+  std::string to;
+  double bytes_per_s = 0;
+  double pause_ms = 0;  // of one commit, however many parts it had
+};
+
+// What all policies together may move; 0 bytes: no limit.
+struct move_limits {
+  std::uint64_t link_bytes = 0;  // from one device to another, planned in any `link_per_ms`
+  std::int64_t link_per_ms = 0;
+  std::uint64_t in_flight_bytes = 0;  // of all moves that have not ended
+};
+
+// Someone wants a device's memory back for a while. Listed as long as it holds.
+struct yield_order {
+  std::string device;
+  std::int64_t since_ms = 0;
+  std::int64_t until_ms = reading::never;  // never: until it is taken back
+  std::string by;                          // "user 1000"
 };
 
 struct snapshot {
@@ -152,6 +185,11 @@ struct snapshot {
   std::vector<tenant_state> tenants;  // by name; see list_tenants
   std::vector<move_in_progress> moving;
   std::vector<completed_move> completed;
+  std::vector<link_state> links;  // only links that have been measured
+  double tokens_per_s = 0;        // of the last steps that gave tokens; 0: not measured
+  move_limits limits;
+  std::vector<yield_order> yields;    // at most one for each device
+  std::vector<std::string> disabled;  // policies that the administrator switched off
 };
 
 // The device, part or session of that name; null when there is none.
@@ -165,6 +203,15 @@ void list_tenants(snapshot& s);
 std::uint64_t bytes_on_gpus(const snapshot& s, const std::vector<kv_residency>& kv);
 // What an allocation on the device could get now, before any reserve: `vram_free`, or total - used.
 reading free_bytes(const device_state& d);
+// The order to give that device's memory back; null when there is none.
+const yield_order* find_yield(const snapshot& s, const std::string& device);
+// What moves along that way have cost; null when none was measured.
+const link_state* find_link(const snapshot& s, const std::string& from, const std::string& to);
+// The part's measured time on that device; 0 when there is none.
+double measured_ms(const part_state& p, const std::string& device);
+bool is_disabled(const snapshot& s, const std::string& policy);
+// Whether what leaves one of them for the other frees no memory.
+bool share_memory(const device_state& a, const device_state& b);
 // The CPU's device; null when the machine offers none.
 const device_state* find_cpu(const snapshot& s);
 

@@ -67,6 +67,7 @@ constexpr word<ordering> ordering_table[] = {
     {ordering::largest_first, "largest_first", "most bytes first"},
     {ordering::smallest_first, "smallest_first", "fewest bytes first"},
     {ordering::longest_idle, "longest_idle", "sessions that have been idle longest first"},
+    {ordering::best, "best", "most relief, or gain, for the measured cost first"},
 };
 
 constexpr word<extent> extent_table[] = {
@@ -89,6 +90,7 @@ constexpr word<verb> verb_table[] = {
     {verb::fetch, "fetch", "bring a session's KV cache home"},
     {verb::restore, "restore", "bring home what this policy moved"},
     {verb::decline, "decline", "do nothing, and say why"},
+    {verb::yield, "yield", "give all memory of a device back and keep away from it"},
 };
 
 constexpr word<undo_kind> undo_table[] = {

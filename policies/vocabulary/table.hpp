@@ -58,6 +58,7 @@ enum class metric_id : std::uint8_t {
   vram_total,
   vram_ours,
   vram_others,
+  yield_asked,
   temp_c,
   temp_limit_c,
   temp_margin_c,
@@ -141,7 +142,7 @@ enum class selection {
 };
 // The order in which candidates are taken. The top of a model is its head, the bottom its
 // embedding.
-enum class ordering { top_down, bottom_up, largest_first, smallest_first, longest_idle };
+enum class ordering { top_down, bottom_up, largest_first, smallest_first, longest_idle, best };
 // How far a plan goes.
 enum class extent { all, leave, bytes };
 // Whether a policy acts or only says what it would do.

@@ -110,9 +110,8 @@ void read_group(map_reader& map, const std::string& key, read_condition& into,
   }
 }
 
-std::optional<read_condition> read_condition_of(map_reader& policy, std::string_view key,
-                                                std::string_view says, faults_list& faults) {
-  const node* value = policy.required_key(key, says);
+std::optional<read_condition> read_condition_of(const node* value, std::string_view key,
+                                                faults_list& faults) {
   if (value == nullptr) return std::nullopt;
   read_condition read;
   read.value.where = value->where;
@@ -150,7 +149,7 @@ std::vector<target_choice> read_places(map_reader& map, const node& value, std::
 
 void read_targets(map_reader& map, declarative_action& action) {
   if (const node* from = map.optional_key("from")) action.from = read_places(map, *from, "from");
-  const bool needed = action.action != verb::fetch;
+  const bool needed = action.action == verb::move || action.action == verb::spill;
   const node* to = needed ? map.required_key("to", "a device's name, cpu, most_free or coolest")
                           : map.optional_key("to");
   if (to == nullptr) return;
@@ -176,9 +175,10 @@ void read_selection(map_reader& map, declarative_action& action) {
   if (!name) return;
   const source_location where = map.optional_key(name_of(action.action))->where;
   if (action.action != verb::move) {
-    if (*name != "kv") {
-      map.fault(where,
-                "'" + std::string(name_of(action.action)) + "' takes 'kv', not '" + *name + "'");
+    const std::string takes = action.action == verb::yield ? "device" : "kv";
+    if (*name != takes) {
+      map.fault(where, "'" + std::string(name_of(action.action)) + "' takes '" + takes +
+                           "', not '" + *name + "'");
     }
     return;
   }
@@ -196,7 +196,8 @@ void read_selection(map_reader& map, declarative_action& action) {
 void read_extent(map_reader& map, const rule& r, declarative_action& action) {
   const bool counts = std::ranges::any_of(
       r.leave.terms, [&](const term& t) { return counts_bytes(r.for_each, metric(t.metric)); });
-  action.until = counts && action.action != verb::fetch ? extent::leave : extent::all;
+  const bool to_leave = action.action == verb::move || action.action == verb::spill;
+  action.until = counts && to_leave ? extent::leave : extent::all;
   const std::optional<std::string> written = map.text("until");
   if (!written) return;
   if (const std::optional<extent> known = find_word(extents(), *written)) {
@@ -213,7 +214,7 @@ void read_extent(map_reader& map, const rule& r, declarative_action& action) {
 
 std::optional<verb> read_verb(const node& value, map_reader& map) {
   std::optional<verb> found;
-  for (const verb v : {verb::move, verb::spill, verb::fetch}) {
+  for (const verb v : {verb::move, verb::spill, verb::fetch, verb::yield}) {
     if (value.find(name_of(v)) == nullptr) continue;
     if (found) {
       map.fault(value.where, "'do' holds one verb; write a policy for each");
@@ -222,7 +223,8 @@ std::optional<verb> read_verb(const node& value, map_reader& map) {
     found = v;
   }
   if (!found) {
-    map.fault(value.where, "'do' needs a verb: move: layers, spill: kv or fetch: kv");
+    map.fault(value.where,
+              "'do' needs a verb: move: layers, spill: kv, fetch: kv or yield: device");
   }
   return found;
 }
@@ -237,7 +239,7 @@ void read_action(map_reader& policy, rule& r, faults_list& faults) {
   declarative_action action;
   action.action = *action_verb;
   read_selection(map, action);
-  const bool kv = *action_verb != verb::move;
+  const bool kv = *action_verb == verb::spill || *action_verb == verb::fetch;
   action.order =
       map.one_of("order", orderings()).value_or(kv ? ordering::longest_idle : ordering::top_down);
   read_extent(map, r, action);
@@ -264,11 +266,26 @@ void read_limit(map_reader& policy, rule& r, faults_list& faults) {
   }
 }
 
+void read_flapping(map_reader& policy, rule& r, faults_list& faults) {
+  const node* value = policy.optional_key("flapping");
+  if (value == nullptr) return;
+  map_reader map(*value, "'flapping'", faults);
+  map.required_key("times", "how often something may come home, such as 3");
+  map.required_key("per", "in what time, such as 10m");
+  r.flapping.times =
+      static_cast<std::int32_t>(map.integer("times", 1, most_flaps).value_or(r.flapping.times));
+  r.flapping.per_ms = map.duration_ms("per").value_or(r.flapping.per_ms);
+  map.finish();
+}
+
 void read_conditions(map_reader& policy, rule& r, faults_list& faults) {
-  const auto enter =
-      read_condition_of(policy, "enter", "when it begins, with a metric and a limit", faults);
+  const auto enter = read_condition_of(
+      policy.required_key("enter", "when it begins, with a metric and a limit"), "enter", faults);
   const auto leave = read_condition_of(
-      policy, "leave", "when it ends; without a second level a policy flaps", faults);
+      policy.required_key("leave", "when it ends; without a second level a policy flaps"), "leave",
+      faults);
+  const auto emergency = read_condition_of(policy.optional_key("emergency"), "emergency", faults);
+  if (emergency) r.emergency = emergency->value;
   if (enter) r.enter = enter->value;
   if (leave) r.leave = leave->value;
   if (leave && !leave->held_given) r.leave.held_ms = leave_held_factor * longest_held_ms(r.enter);
@@ -290,9 +307,13 @@ rule read_policy(const node& value, faults_list& faults) {
   r.priority = static_cast<int>(policy.integer("priority", 0, 100).value_or(r.priority));
   read_conditions(policy, r, faults);
   r.cooldown_ms = policy.duration_ms("cooldown").value_or(0);
-  r.min_stay_ms = policy.duration_ms("min_stay").value_or(r.min_stay_ms);
+  const std::optional<std::int64_t> min_stay = policy.duration_ms("min_stay");
   read_limit(policy, r, faults);
+  read_flapping(policy, r, faults);
   read_action(policy, r, faults);
+  const auto* action = std::get_if<declarative_action>(&r.action);
+  const bool yields = action != nullptr && action->action == verb::yield;
+  r.min_stay_ms = min_stay.value_or(yields ? 0 : r.min_stay_ms);
   r.undo = policy.one_of("undo", undos()).value_or(undo_kind::none);
   policy.finish();
   return r;

@@ -94,7 +94,7 @@ TEST(evaluate, takes_a_completion_that_is_reported_twice_once) {
   EXPECT_TRUE(state.issued.empty());
   after.time_ms = 2000;
   evaluate(*policies, after, state);
-  EXPECT_EQ(state.policies.at(0).latches.at(0).latch.unfinished_moves, 0u);
+  EXPECT_EQ(state.policies.at(1).latches.at(0).latch.unfinished_moves, 0u);
   EXPECT_EQ(state.held.size(), 2u);
 }
 
@@ -119,7 +119,7 @@ TEST(evaluate, a_new_set_goes_on_with_policies_of_the_same_name) {
   std::string changed = hot;
   changed.replace(changed.find("85C"), 3, "88C");
   evaluate(*set_of(changed), m.at(1000), state);
-  EXPECT_EQ(state.policies.at(0).latches.at(0).latch.phase, latch_phase::engaged);
+  EXPECT_EQ(state.policies.at(1).latches.at(0).latch.phase, latch_phase::engaged);
   EXPECT_EQ(state.held.size(), 2u);
   // A policy that is gone holds nothing; what it moved stays.
   evaluate(*policy_set::empty(), m.at(2000), state);
@@ -162,7 +162,7 @@ TEST(evaluate, fetches_what_a_vanished_session_had_without_a_trace) {
   after.sessions.clear();
   EXPECT_TRUE(evaluate(*policies, after, state).planned.moves.empty());
   EXPECT_TRUE(state.held.empty());
-  EXPECT_TRUE(state.policies.at(0).latches.empty());
+  EXPECT_TRUE(state.policies.at(1).latches.empty());
 }
 
 // Everything that is told is also valid JSON; YAML reads it.
