@@ -66,11 +66,13 @@ void control_loop::tick() {
           : r.status.state == engine::move_state::cancelled ? move_outcome::cancelled
                                                             : move_outcome::failed;
       const std::string detail = r.status.failure ? to_string(*r.status.failure) : "";
-      completed.push_back({p.id, p.kind, p.subject, p.from, p.to, now_(), outcome, detail});
+      completed.push_back({p.id, p.kind, p.subject, p.from, p.to, now_(), outcome, detail,
+                           r.status.prepare_ms + r.status.pause_ms, r.status.pause_ms});
       remember(p.id, {r.status.state, detail, r.status.pause_ms});
     }
   }
   policies::snapshot snapshot = builder_.make(status, now_(), ids_, std::move(completed));
+  orders_.put_into(snapshot);
   policies::decision made;
   {
     std::lock_guard lock(guard_);
@@ -82,6 +84,7 @@ void control_loop::tick() {
   look_for_troubles();
   publish(made);
   carry_out(made.planned);
+  orders_.look(now_());
 }
 
 void control_loop::tell_lost_devices() {

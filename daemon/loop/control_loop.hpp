@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/loop/orders.hpp"
 #include "daemon/loop/snapshot_builder.hpp"
 #include "engine/engine.hpp"
 #include "ipc/control/event_hub.hpp"
@@ -49,7 +50,10 @@ class control_loop {
     std::lock_guard lock(guard_);
     return f(*set_, last_, state_, past_);
   }
+  // What people have ordered; policies go by it from the next tick on.
+  orders& standing() { return orders_; }
   std::optional<move_result> result_of(std::uint64_t planned) const;
+  std::int64_t now_ms() const { return now_(); }  // on the snapshots' clock
   std::int64_t unix_ms(std::int64_t clock_ms) const { return clock_ms + unix_offset_ms_; }
   // What is wrong now with telemetry sources and devices.
   std::vector<std::string> troubles() const;
@@ -80,6 +84,7 @@ class control_loop {
   policies::journal past_;
   std::map<std::uint64_t, move_result> results_;  // by planned move; bounded
   std::vector<std::string> troubles_;
+  orders orders_;
 
   std::map<std::string, std::int64_t> told_troubles_;  // when each was last seen
   std::vector<std::string> lost_;                      // by device: told, and why; empty: whole

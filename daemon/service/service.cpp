@@ -280,6 +280,7 @@ void service::policy_list(const ipc::caller&, ipc::answer<ipc::policy_list_reply
         p.language = rule.where.file.ends_with(".lua") ? ipc::policy_language::lua
                                                        : ipc::policy_language::yaml;
         p.mode = to_protocol(rule.mode);
+        p.enabled = !loop.standing().is_disabled(rule.name);
         p.priority = rule.priority;
         for (const policies::policy_status& s : all)
           if (s.policy == rule.name)

@@ -72,6 +72,12 @@ class service final : public ipc::control_service {
   void policy_lint(const ipc::caller& who, ipc::policy_lint_request request,
                    ipc::answer<ipc::policy_lint_reply> to) override;
   void policy_reload(const ipc::caller& who, ipc::answer<ipc::policy_reload_reply> to) override;
+  void switch_policy(const ipc::caller& who, ipc::policy_switch request,
+                     ipc::answer<ipc::policy_switch> to) override;
+  void yield(const ipc::caller& who, ipc::yield_request request,
+             ipc::answer<ipc::yield_reply> to) override;
+  void end_yield(const ipc::caller& who, ipc::end_yield_request request,
+                 ipc::answer<ipc::end_yield_reply> to) override;
   void plan(const ipc::caller& who, ipc::plan_request request,
             ipc::answer<ipc::plan_reply> to) override;
   void explain(const ipc::caller& who, std::int64_t decision,

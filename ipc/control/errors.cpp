@@ -147,6 +147,19 @@ refusal device_unusable(std::string_view device, std::string_view why) {
                std::string(device) + " cannot be used: " + std::string(why));
 }
 
+refusal unknown_policy(std::string_view policy, const std::vector<std::string>& known) {
+  return named("UnknownPolicy",
+               {{"policy", policy}, {"known", json::array(known.begin(), known.end())}},
+               "there is no policy " + in_quotes(policy) + "." + suggestion(policy, known) +
+                   " Known: " + listed(known));
+}
+
+refusal not_freed(std::string_view device, std::int64_t left_bytes, std::string_view why) {
+  return named("NotFreed", {{"device", device}, {"left_bytes", left_bytes}},
+               std::to_string(left_bytes) + " bytes are still on " + std::string(device) + ": " +
+                   std::string(why));
+}
+
 refusal unknown_session(std::int64_t session) {
   return named("UnknownSession", {{"session", session}},
                "there is no session " + std::to_string(session) + "; it may have been closed");

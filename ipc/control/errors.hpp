@@ -33,6 +33,9 @@ refusal unknown_part(std::string_view part, const std::vector<std::string>& know
 refusal unknown_device(std::string_view device, const std::vector<std::string>& known);
 // A device that was refused or lost, and why.
 refusal device_unusable(std::string_view device, std::string_view why);
+refusal unknown_policy(std::string_view policy, const std::vector<std::string>& known);
+// Bytes that could not leave a device, and why.
+refusal not_freed(std::string_view device, std::int64_t left_bytes, std::string_view why);
 refusal unknown_session(std::int64_t session);
 refusal unknown_move(std::int64_t move);
 // The ids that are still kept; `newest` 0 when there was no decision yet.

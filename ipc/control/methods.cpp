@@ -109,6 +109,16 @@ void plan(const call_targets& targets, const caller& who, const parameters& give
   });
 }
 
+void yield(const call_targets& targets, const caller& who, const parameters& given,
+           const varlink::reply& to) {
+  with_request<yield_request>(given, to, [&](yield_request wanted) {
+    if (wanted.for_s && !(*wanted.for_s > 0 && *wanted.for_s <= 1e8)) {
+      return to.fail(refuse::invalid_parameter("for_s", "it must be above 0, at most 1e8"));
+    }
+    targets.service.yield(who, std::move(wanted), answer<yield_reply>(to));
+  });
+}
+
 void explain(const call_targets& targets, const caller& who, const parameters& given,
              const varlink::reply& to) {
   with_request<explain_request>(given, to, [&](const explain_request& wanted) {
@@ -152,6 +162,11 @@ constexpr method_row rows[] = {
     {"PolicyLint", operate, false,
      request<policy_lint_request, answer<policy_lint_reply>, &service::policy_lint>},
     {"PolicyReload", admin, false, ask<policy_reload_reply, &service::policy_reload>},
+    {"PolicySwitch", admin, false,
+     request<policy_switch, answer<policy_switch>, &service::switch_policy>},
+    {"Yield", operate, false, yield},
+    {"EndYield", operate, false,
+     request<end_yield_request, answer<end_yield_reply>, &service::end_yield>},
     {"Plan", operate, false, plan},
     {"Explain", observe, false, explain},
     {"Why", observe, false, why},

@@ -58,6 +58,11 @@ class control_service {
   virtual void policy_lint(const caller& who, policy_lint_request request,
                            answer<policy_lint_reply> to) = 0;
   virtual void policy_reload(const caller& who, answer<policy_reload_reply> to) = 0;
+  virtual void switch_policy(const caller& who, policy_switch request,
+                             answer<policy_switch> to) = 0;
+  virtual void yield(const caller& who, yield_request request, answer<yield_reply> to) = 0;
+  virtual void end_yield(const caller& who, end_yield_request request,
+                         answer<end_yield_reply> to) = 0;
   virtual void plan(const caller& who, plan_request request, answer<plan_reply> to) = 0;
   virtual void explain(const caller& who, std::int64_t decision, answer<explain_reply> to) = 0;
   virtual void why(const caller& who, std::string part, answer<why_reply> to) = 0;

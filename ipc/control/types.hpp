@@ -346,10 +346,11 @@ struct policy_info {
   std::string source;
   policy_language language = policy_language::yaml;
   policy_mode mode = policy_mode::enforce;
+  bool enabled = true;
   std::int64_t priority = 0;
   std::vector<policy_object> objects;
 };
-BOOST_DESCRIBE_STRUCT(policy_info, (), (name, source, language, mode, priority, objects))
+BOOST_DESCRIBE_STRUCT(policy_info, (), (name, source, language, mode, enabled, priority, objects))
 
 struct policy_list_reply {
   std::string policy_revision;
@@ -384,6 +385,37 @@ struct policy_reload_reply {
   std::vector<diagnostic> diagnostics;
 };
 BOOST_DESCRIBE_STRUCT(policy_reload_reply, (), (policy_revision, policies, diagnostics))
+
+// Both what is asked and what is answered.
+struct policy_switch {
+  std::string name;
+  bool enabled = true;
+};
+BOOST_DESCRIBE_STRUCT(policy_switch, (), (name, enabled))
+
+// The control server has checked: for_s is above zero.
+struct yield_request {
+  std::optional<std::string> device;
+  std::optional<double> for_s;
+};
+BOOST_DESCRIBE_STRUCT(yield_request, (), (device, for_s))
+
+struct yield_reply {
+  std::string device;
+  std::int64_t freed_bytes = 0;
+  std::optional<std::int64_t> driver_used_bytes;
+};
+BOOST_DESCRIBE_STRUCT(yield_reply, (), (device, freed_bytes, driver_used_bytes))
+
+struct end_yield_request {
+  std::optional<std::string> device;
+};
+BOOST_DESCRIBE_STRUCT(end_yield_request, (), (device))
+
+struct end_yield_reply {
+  std::vector<std::string> devices;
+};
+BOOST_DESCRIBE_STRUCT(end_yield_reply, (), (devices))
 
 struct candidate_info {
   action_verb verb = action_verb::move;

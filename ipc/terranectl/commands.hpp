@@ -49,6 +49,9 @@ int show_tuning(const context& with);
 // decide.cpp
 int list_policies(const context& with);
 int reload_policies(const context& with);
+int switch_policy(const context& with, const std::string& name, bool enabled);
+int yield(const context& with, std::optional<std::string> device, std::optional<double> for_s);
+int end_yield(const context& with, std::optional<std::string> device);
 // Each assumption is "OBJECT/METRIC=VALUE".
 int plan(const context& with, const std::vector<std::string>& assumptions, const std::string& file);
 int explain(const context& with, std::int64_t id);

@@ -227,6 +227,38 @@ int reload_policies(const context& with) {
   });
 }
 
+int switch_policy(const context& with, const std::string& name, bool enabled) {
+  return with.show<policy_switch>(
+      "PolicySwitch", to_json(policy_switch{name, enabled}), [&](const policy_switch& reply) {
+        with.out() << "policy " << printable(reply.name) << " is "
+                   << (reply.enabled ? "on\n" : "off; what it has moved stays where it is\n");
+      });
+}
+
+int yield(const context& with, std::optional<std::string> device, std::optional<double> for_s) {
+  return with.show<yield_reply>(
+      "Yield", to_json(yield_request{std::move(device), for_s}), [&](const yield_reply& reply) {
+        with.out() << printable(reply.device) << " is free: " << bytes_text(reply.freed_bytes)
+                   << " given back";
+        if (reply.driver_used_bytes) {
+          with.out() << ", " << bytes_text(*reply.driver_used_bytes)
+                     << " in use by everybody, says the driver";
+        }
+        with.out() << "\n";
+      });
+}
+
+int end_yield(const context& with, std::optional<std::string> device) {
+  return with.show<end_yield_reply>("EndYield", to_json(end_yield_request{std::move(device)}),
+                                    [&](const end_yield_reply& reply) {
+                                      if (reply.devices.empty())
+                                        with.out() << "No device yields.\n";
+                                      for (const std::string& one : reply.devices) {
+                                        with.out() << printable(one) << ": what left goes home\n";
+                                      }
+                                    });
+}
+
 int plan(const context& with, const std::vector<std::string>& assumptions,
          const std::string& file) {
   plan_request request;

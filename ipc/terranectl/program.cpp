@@ -196,6 +196,23 @@ class command_line {
     policy->fallthrough();
     command(*policy, "ls", "The policies in force and what each is doing", list_policies);
     command(*policy, "reload", "Read the policy files again", reload_policies);
+    auto* on = command(*policy, "enable", "Switch a policy on again",
+                       [this](const context& with) { return switch_policy(with, text_, true); });
+    on->add_option("NAME", text_, "As policy ls calls it")->required();
+    auto* off = command(*policy, "disable", "Switch a policy off; what it has moved stays",
+                        [this](const context& with) { return switch_policy(with, text_, false); });
+    off->add_option("NAME", text_, "As policy ls calls it")->required();
+
+    auto* give = command("yield", "Give a device's memory back to other programs, for a while",
+                         [this](const context& with) {
+                           return end_ ? end_yield(with, device_) : yield(with, device_, for_s_);
+                         });
+    give->add_option("DEVICE", device_, "The device (default: the one that holds parts)");
+    give->add_option("--for", for_s_, "So long, such as 90s, 30m or 2h; then all returns")
+        ->transform(CLI::AsNumberWithUnit(
+            std::map<std::string, double>{{"s", 1}, {"m", 60}, {"min", 60}, {"h", 3600}},
+            CLI::AsNumberWithUnit::CASE_SENSITIVE, "TIME"));
+    give->add_flag("--end", end_, "It may be used again: what left goes home");
 
     auto* dry = command("plan", "What the policies would do now; never acts",
                         [this](const context& with) { return plan(with, assume_, text_); });
@@ -226,6 +243,8 @@ class command_line {
   std::optional<std::int64_t> revision_;
   std::optional<std::int64_t> keep_;
   std::optional<std::string> device_;
+  std::optional<double> for_s_;
+  bool end_ = false;
   talk_options talk_;
 };
 

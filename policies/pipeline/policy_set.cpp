@@ -128,6 +128,7 @@ policy_set::load_result<policy_set_ptr> policy_set::from_sources(
   std::shared_ptr<policy_set> set(new policy_set());
   set->rules_ = std::move(all.rules);
   set->warnings_ = std::move(all.faults);
+  set->sources_ = sources;
   set->revision_ = revision_of(sources);
   std::ranges::stable_sort(set->rules_, std::greater{}, &rule::priority);
   set->asked_ = built_in_rules();

@@ -59,6 +59,8 @@ class policy_set {
   const rule* find(const std::string& name) const;
   // Lint that does not stop a set from being used.
   const std::vector<diagnostic>& warnings() const { return warnings_; }
+  // What it was made of.
+  const std::vector<policy_source>& sources() const { return sources_; }
   // 16 hex digits that name the sources; equal sources have equal revisions.
   const std::string& revision() const { return revision_; }
 
@@ -68,6 +70,7 @@ class policy_set {
   std::vector<rule> rules_;
   std::vector<rule> asked_;
   std::vector<diagnostic> warnings_;
+  std::vector<policy_source> sources_;
   std::string revision_;
 };
 

@@ -59,6 +59,9 @@ class fake_service : public control_service {
   void policy_lint(const caller& who, policy_lint_request request,
                    answer<policy_lint_reply> to) override;
   void policy_reload(const caller& who, answer<policy_reload_reply> to) override;
+  void switch_policy(const caller& who, policy_switch request, answer<policy_switch> to) override;
+  void yield(const caller& who, yield_request request, answer<yield_reply> to) override;
+  void end_yield(const caller& who, end_yield_request request, answer<end_yield_reply> to) override;
   void plan(const caller& who, plan_request request, answer<plan_reply> to) override;
   void explain(const caller& who, std::int64_t decision, answer<explain_reply> to) override;
   void why(const caller& who, std::string part, answer<why_reply> to) override;

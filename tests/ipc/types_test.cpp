@@ -102,11 +102,14 @@ TEST(types, structs_agree_with_the_interface) {
   expect_method<nothing, policy_list_reply>("PolicyList");
   expect_method<policy_lint_request, policy_lint_reply>("PolicyLint");
   expect_method<nothing, policy_reload_reply>("PolicyReload");
+  expect_method<policy_switch, policy_switch>("PolicySwitch");
+  expect_method<yield_request, yield_reply>("Yield");
+  expect_method<end_yield_request, end_yield_reply>("EndYield");
   expect_method<plan_request, plan_reply>("Plan");
   expect_method<explain_request, explain_reply>("Explain");
   expect_method<why_request, why_reply>("Why");
   expect_method<nothing, monitor_reply>("Monitor");
-  EXPECT_EQ(interface().methods.size(), 21U) << "a method is not compared above";
+  EXPECT_EQ(interface().methods.size(), 24U) << "a method is not compared above";
 }
 
 TEST(types, the_table_of_methods_has_those_of_the_interface) {
@@ -151,6 +154,8 @@ TEST(types, errors_have_the_parameters_of_the_interface) {
                                refuse::unknown_part("layer.9.atn", {"layer.9.attn"}),
                                refuse::unknown_device("gpu", {"cpu"}),
                                refuse::device_unusable("cpu", "lost"),
+                               refuse::unknown_policy("vram", {"vram-spill"}),
+                               refuse::not_freed("gpu", 100, "no room elsewhere"),
                                refuse::unknown_session(3),
                                refuse::unknown_move(3),
                                refuse::unknown_decision(3, 0, 0),

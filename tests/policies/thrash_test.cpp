@@ -155,7 +155,7 @@ TEST(worth_it, a_move_that_costs_more_than_it_gains_is_left) {
       decide(10, 60'000);  // 60 ms are gained in a minute, and it takes 110 to 215
   EXPECT_TRUE(left.planned.moves.empty());
   EXPECT_EQ(first_refusal(left), filter::not_worth);
-  EXPECT_THAT(explain_text(left.records.at(0)), HasSubstr("in the 1 min that it would stay"));
+  EXPECT_THAT(explain_text(left.records.at(0)), HasSubstr("in the 60 s that it would stay"));
   EXPECT_EQ(decide(10, 600'000).planned.moves.size(), 2u);
   // What was not measured decides nothing.
   EXPECT_EQ(decide(0, 60'000).planned.moves.size(), 2u);

@@ -1,0 +1,76 @@
+#include "daemon/loop/orders.hpp"
+
+#include <algorithm>
+
+namespace terrane::daemon {
+
+namespace {
+
+// A client is not kept waiting for longer.
+constexpr std::int64_t longest_wait_ms = 30'000;
+
+std::uint64_t ours_on(const engine::device& d) {
+  return d.used_bytes(engine::memory_use::weights) + d.used_bytes(engine::memory_use::kv);
+}
+
+}  // namespace
+
+void orders::switch_policy(const std::string& name, bool enabled) {
+  std::lock_guard lock(guard_);
+  std::erase(disabled_, name);
+  if (!enabled) disabled_.push_back(name);
+}
+
+bool orders::is_disabled(const std::string& name) const {
+  std::lock_guard lock(guard_);
+  return std::find(disabled_.begin(), disabled_.end(), name) != disabled_.end();
+}
+
+void orders::yield(policies::yield_order order, engine::device& device, told tell) {
+  std::lock_guard lock(guard_);
+  std::erase_if(yields_, [&](const auto& y) { return y.device == order.device; });
+  waiting_.push_back(
+      {order.device, &device, ours_on(device), order.since_ms + longest_wait_ms, std::move(tell)});
+  yields_.push_back(std::move(order));
+}
+
+std::vector<std::string> orders::end_yield(const std::optional<std::string>& device) {
+  std::lock_guard lock(guard_);
+  std::vector<std::string> ended;
+  std::erase_if(yields_, [&](const auto& y) {
+    if (device && y.device != *device) return false;
+    ended.push_back(y.device);
+    return true;
+  });
+  return ended;
+}
+
+void orders::put_into(policies::snapshot& s) {
+  std::lock_guard lock(guard_);
+  std::erase_if(yields_, [&](const auto& y) {
+    return y.until_ms != policies::reading::never && s.time_ms >= y.until_ms;
+  });
+  s.yields = yields_;
+  s.disabled = disabled_;
+}
+
+void orders::look(std::int64_t now_ms) {
+  std::vector<std::pair<told, yield_outcome>> ready;
+  {
+    std::lock_guard lock(guard_);
+    std::erase_if(waiting_, [&](waiting& w) {
+      const std::uint64_t left = ours_on(*w.device);
+      const bool ordered = std::any_of(yields_.begin(), yields_.end(),
+                                       [&](const auto& y) { return y.device == w.name; });
+      if (left > 0 && ordered && now_ms < w.until_ms) return false;
+      if (left == 0) w.device->trim();  // what is kept for later is not free yet
+      ready.emplace_back(std::move(w.tell),
+                         yield_outcome{left == 0, left > 0 ? left : w.before_bytes,
+                                       w.device->driver_used_bytes()});
+      return true;
+    });
+  }
+  for (auto& [tell, outcome] : ready) tell(outcome);
+}
+
+}  // namespace terrane::daemon

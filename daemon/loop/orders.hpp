@@ -1,0 +1,57 @@
+// What people have ordered and policies have to go by: devices that are to be given back, policies
+// that are switched off. Each snapshot carries them, so that what is decided of them is explained
+// and replayed as anything else. Any thread; who waits for a device is told on the control loop's.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/device/device.hpp"
+#include "policies/vocabulary/snapshot.hpp"
+
+namespace terrane::daemon {
+
+struct yield_outcome {
+  bool freed = false;
+  std::uint64_t bytes = 0;         // given back; or still there
+  std::uint64_t driver_bytes = 0;  // in use by everybody, as the driver says; 0: it does not say
+};
+
+class orders {
+ public:
+  using told = std::function<void(const yield_outcome&)>;
+
+  void switch_policy(const std::string& name, bool enabled);
+  bool is_disabled(const std::string& name) const;
+
+  // Another order for the same device replaces the first. `tell` is called once: when nothing of
+  // ours is left on `device` and what it kept has been given back, or when that took too long.
+  void yield(policies::yield_order order, engine::device& device, told tell);
+  // Of one device, or of all; returns which.
+  std::vector<std::string> end_yield(const std::optional<std::string>& device);
+
+  // Ends what has run out and lists the others.
+  void put_into(policies::snapshot& s);
+  // Tells those who wait what became of it.
+  void look(std::int64_t now_ms);
+
+ private:
+  struct waiting {
+    std::string name;
+    engine::device* device;
+    std::uint64_t before_bytes;
+    std::int64_t until_ms;
+    told tell;
+  };
+
+  mutable std::mutex guard_;
+  std::vector<std::string> disabled_;
+  std::vector<policies::yield_order> yields_;
+  std::vector<waiting> waiting_;
+};
+
+}  // namespace terrane::daemon

@@ -1,0 +1,178 @@
+// Record and replay: an hour gives the same decisions in this process and in another; what others
+// would have done; damaged traces; the state over a restart.
+#include "policies/trace/trace.hpp"
+
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/wait.h>
+
+#include "policies/explain/explain.hpp"
+#include "tests/policies/machine.hpp"
+
+namespace terrane::policies::trace {
+namespace {
+
+using testing::HasSubstr;
+using tests::gib;
+using tests::machine;
+using tests::mib;
+
+constexpr const char* trace_variable = "TERRANE_TEST_TRACE";
+
+const std::string policies =
+    "apiVersion: terrane/v1\npolicies:\n"
+    "  - name: full\n    for_each: gpu\n    cooldown: 15s\n"
+    "    enter: {metric: vram.used_ratio, above: 90%, held: 3s}\n"
+    "    leave: {metric: vram.used_ratio, below: 80%, held: 10s}\n"
+    "    do: {move: layers, to: cpu}\n    undo: restore\n";
+const std::string lua =
+    "policy 'hot' {\n for_each = 'gpu', enter = above('temp_c', 85):held '2s',\n"
+    " leave = below('temp_c', 70), undo = 'restore',\n"
+    " plan = function (gpu, out)\n"
+    "  for part in gpu:parts():movable():top_down():first(2) do\n"
+    "   out:move(part, 'cpu', 'at ' .. gpu.temp_c)\n  end\n end }\n";
+
+policy_set_ptr set_of(const std::string& yaml) {
+  return *policy_set::from_sources({{"t.yaml", yaml}, {"t.lua", lua}});
+}
+
+// An hour of a machine whose sensors swing at random.
+std::string recorded(std::int64_t seconds = 3600) {
+  const policy_set_ptr set = set_of(policies);
+  std::mt19937 random(7);
+  machine m;
+  m.add_device("cpu", 32 * gib);
+  m.add_device("gpu", 8 * gib).state.temp_c = {50, 0};
+  m.add_layers(8, 100 * mib, 300 * mib, "gpu");
+  m.add_session("1", 100, 10 * mib, "gpu");
+  pipeline_state state;
+  writer w;
+  std::string text = w.begin(*set, state);
+  for (std::int64_t t = 0; t < seconds; ++t) {
+    if (random() % 11 == 0) m.device("gpu").others = random() % 1000 * (6.1 * mib);
+    if (random() % 11 == 0) m.device("gpu").state.temp_c.value = 40.0 + random() % 600 / 10.0 + 0.1;
+    if (random() % 50 == 0) m.stop_sensor("gpu", "temp");
+    if (random() % 20 == 0) m.resume_sensor("gpu", "temp");
+    const snapshot& now = m.at(t * 1000);
+    const decision d = evaluate(*set, now, state);
+    text += w.tick(*set, now, d);
+    m.carry_out(d.planned, t * 1000);
+  }
+  return text;
+}
+
+replay_report replayed(const std::string& text, policy_set_ptr others = nullptr) {
+  std::istringstream in(text);
+  return replay(in, std::move(others));
+}
+
+TEST(trace, an_hour_gives_the_same_decisions) {
+  const std::string text = recorded();
+  const replay_report r = replayed(text);
+  EXPECT_FALSE(r.fault) << r.fault->message;
+  EXPECT_EQ(r.ticks, 3600u);
+  EXPECT_GT(r.decisions, 50u);
+  EXPECT_EQ(r.differences, 0u) << report_text(r);
+  EXPECT_LT(text.size(), 3600u * 1500);  // only what changes
+}
+
+// Run by the next test in a process of its own.
+TEST(trace, replays_the_file_it_is_given) {
+  const char* file = std::getenv(trace_variable);
+  if (file == nullptr) GTEST_SKIP() << "for another process";
+  std::ifstream in(file);
+  const replay_report r = replay(in);
+  EXPECT_EQ(r.ticks, 3600u);
+  EXPECT_EQ(r.differences, 0u) << report_text(r);
+  EXPECT_FALSE(r.fault);
+}
+
+TEST(trace, another_process_decides_the_same) {
+  if (std::getenv(trace_variable) != nullptr) GTEST_SKIP();
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / ("terrane-trace-" + std::to_string(getpid()));
+  std::ofstream(file) << recorded();
+  ASSERT_EQ(setenv(trace_variable, file.c_str(), 1), 0);
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe");
+  std::string filter = "--gtest_filter=trace.replays_the_file_it_is_given";
+  std::array<char*, 3> arguments = {const_cast<char*>(program.c_str()), filter.data(), nullptr};
+  pid_t child = 0;
+  ASSERT_EQ(posix_spawn(&child, program.c_str(), nullptr, nullptr, arguments.data(), environ), 0);
+  unsetenv(trace_variable);
+  int status = -1;
+  waitpid(child, &status, 0);
+  std::filesystem::remove(file);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+TEST(trace, other_policies_show_what_would_have_been_different) {
+  std::string changed = policies;
+  changed.replace(changed.find("above: 90%"), 10, "above: 97%");
+  const replay_report r = replayed(recorded(), set_of(changed));
+  EXPECT_FALSE(r.fault);
+  EXPECT_GT(r.differences, 0u);
+  ASSERT_FALSE(r.first.empty());
+  EXPECT_THAT(report_text(r), HasSubstr("are different"));
+  EXPECT_THAT(report_json(r), HasSubstr("\"differences\":"));
+}
+
+TEST(trace, damage_is_named_by_line_and_never_more) {
+  const std::string text = recorded(100);
+  EXPECT_EQ(replayed("").fault->line, 0u);
+  EXPECT_THAT(replayed("{\"x\":1}\n").fault->message, HasSubstr("no trace"));
+  EXPECT_THAT(replayed("{\"terrane_trace\":9}\n").fault->message, HasSubstr("version 9"));
+  const replay_report cut = replayed(text.substr(0, text.size() - 10));
+  ASSERT_TRUE(cut.fault);
+  EXPECT_EQ(cut.fault->line, 101u);
+  EXPECT_EQ(cut.ticks, 99u);
+  EXPECT_THAT(report_text(cut), HasSubstr("ends in the middle of a line"));
+  std::mt19937 random(3);
+  for (int i = 0; i < 300; ++i) {
+    std::string bad = text;
+    for (int n = 0; n < 3; ++n) bad[random() % bad.size()] = static_cast<char>(random() % 256);
+    const replay_report r = replayed(bad);
+    EXPECT_LE(r.ticks, 101u);
+  }
+}
+
+TEST(state, goes_on_after_a_restart_with_its_times_shifted) {
+  const policy_set_ptr set = set_of(policies);
+  machine m;
+  m.add_device("cpu", 32 * gib);
+  m.add_device("gpu", 8 * gib).state.temp_c = {90, 0};
+  m.add_layers(2, 100 * mib, 300 * mib, "gpu");
+  pipeline_state state;
+  for (std::int64_t t = 0; t < 30'000; t += 1000) {
+    m.carry_out(evaluate(*set, m.at(t), state).planned, t);
+  }
+  state.failures[{{subject_kind::part, "layer.0.ffn"}, "cpu"}] = {2, 50'000};
+  state.held[{subject_kind::session_kv, "3"}].by.push_back({"hot", "gpu", false, ""});
+  const std::string text = state_text(state, 30'000);
+  const auto back = state_from_text(text, 1'000'000, 5000);
+  ASSERT_TRUE(back.has_value()) << back.error();
+  EXPECT_EQ(back->failures.begin()->second.retry_ms, 50'000 + 1'000'000 - 35'000);
+  EXPECT_EQ(back->next_move, state.next_move);
+  EXPECT_EQ(back->policies.size(), state.policies.size());
+  EXPECT_EQ(back->held.size(), state.held.size() - 1);  // sessions end with the daemon
+  EXPECT_TRUE(back->issued.empty());
+  for (const policy_memory& p : back->policies) {
+    for (const object_latch& l : p.latches) {
+      EXPECT_LE(l.latch.changed_ms, 1'000'000 - 5000);
+    }
+  }
+  EXPECT_FALSE(state_from_text("", 0, 0).has_value());
+  EXPECT_FALSE(state_from_text(text.substr(0, text.size() / 2), 0, 0).has_value());
+  EXPECT_FALSE(
+      state_from_text("{\"terrane_state\":7,\"clock_ms\":0,\"state\":{}}", 0, 0).has_value());
+}
+
+}  // namespace
+}  // namespace terrane::policies::trace
