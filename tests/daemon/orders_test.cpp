@@ -1,0 +1,124 @@
+// Standing orders: a device is given back and returns, policies are switched off.
+#include "daemon/loop/orders.hpp"
+
+#include <future>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "daemon/service/service.hpp"
+#include "tests/daemon/fixture.hpp"
+
+namespace terrane::daemon {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const char* const one_policy =
+    "apiVersion: terrane/v1\npolicies:\n"
+    "  - name: hot\n    for_each: gpu\n    enter: {metric: temp_c, above: 85C}\n"
+    "    leave: {metric: temp_c, below: 70C}\n    do: {move: layers, to: cpu}\n";
+
+struct orders_test : testing::Test {
+  config c;
+  ipc::event_hub events;
+  warnings standing{events};
+  test_engine t = engine_with_a_card();
+  std::atomic<std::int64_t> now_ms{1000};
+  control_loop loop = make();
+  service answers{c, events, standing};
+  const ipc::caller root{0, 1, ipc::access_level::admin};
+
+  control_loop make() {
+    telemetry_sources sources;
+    sources.push_back(make_device_memory_source(t.engine->devices(), {0, 0}, 1000));
+    return control_loop(*t.engine, snapshot_builder(*t.engine, std::move(sources), {}),
+                        *policies::policy_set::from_sources({{"t.yaml", one_policy}}), events,
+                        [this] { return now_ms.load(); });
+  }
+  void SetUp() override {
+    answers.set_ready(*t.engine, loop, {{"cpu", 0, 0, 0}, {"vulkan", 0, 0, 0}}, {});
+    const ipc::varlink::response r = answered([&](const ipc::varlink::reply& to) {
+      answers.move(root, {{"head", "layer.0.attn"}, "vulkan:card", std::nullopt},
+                   ipc::move_stream(to));
+    });
+    ASSERT_EQ(r.error.value_or(""), "");
+  }
+  void TearDown() override { answers.finish(); }
+
+  // Asks, and lets the loop tick until there is an answer.
+  ipc::varlink::response yield(const ipc::yield_request& request) {
+    auto answer = std::async(std::launch::async, [&] {
+      return answered([&](const ipc::varlink::reply& to) {
+        answers.yield(root, request, ipc::answer<ipc::yield_reply>(to));
+      });
+    });
+    while (answer.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) tick();
+    return answer.get();
+  }
+  void tick() {
+    now_ms += 1000;
+    loop.tick();
+  }
+  std::size_t on_card() {
+    std::size_t n = 0;
+    for (const engine::part_status& p : t.engine->status().parts) n += p.device == 1 ? 1 : 0;
+    return n;
+  }
+};
+
+TEST_F(orders_test, a_device_yields_and_what_left_returns) {
+  EXPECT_EQ(on_card(), 2U);
+  const ipc::varlink::response r = yield({});
+  EXPECT_EQ(r.error.value_or(""), "");
+  EXPECT_EQ(r.parameters.at("device"), "vulkan:card");
+  EXPECT_GT(r.parameters.at("freed_bytes").as_int64(), 0);
+  EXPECT_EQ(on_card(), 0U);
+  EXPECT_EQ(t.card->used_bytes(engine::memory_use::weights), 0U);
+  const auto ended =
+      answered_with<ipc::end_yield_reply>([&](const auto& to) { answers.end_yield(root, {}, to); });
+  EXPECT_THAT(ended.devices, ElementsAre("vulkan:card"));
+  for (int i = 0; i < 10'000 && on_card() < 2; ++i) tick();
+  EXPECT_EQ(on_card(), 2U);
+}
+
+TEST_F(orders_test, a_yield_ends_by_itself) {
+  EXPECT_EQ(yield({"vulkan", 3600.0}).error.value_or(""), "");
+  now_ms += 3'600'000;
+  for (int i = 0; i < 10'000 && on_card() < 2; ++i) tick();
+  EXPECT_EQ(on_card(), 2U);
+}
+
+TEST_F(orders_test, what_cannot_be_named_is_refused) {
+  EXPECT_EQ(yield({"cuda", std::nullopt}).error, "io.terrane.Control.UnknownDevice");
+}
+
+TEST_F(orders_test, a_policy_is_switched_off_and_on) {
+  const auto is_on = [&] {
+    return answered_with<ipc::policy_list_reply>(
+               [&](const auto& to) { answers.policy_list(root, to); })
+        .policies.at(0)
+        .enabled;
+  };
+  EXPECT_TRUE(is_on());
+  const auto turn = [&](const std::string& name, bool on) {
+    return answered([&](const ipc::varlink::reply& to) {
+      answers.switch_policy(root, {name, on}, ipc::answer<ipc::policy_switch>(to));
+    });
+  };
+  EXPECT_EQ(turn("hot", false).error.value_or(""), "");
+  EXPECT_FALSE(is_on());
+  tick();
+  loop.look([](const auto&, const policies::snapshot& s, const auto&, const auto&) {
+    EXPECT_THAT(s.disabled, ElementsAre("hot"));
+    return 0;
+  });
+  EXPECT_EQ(turn("hot", true).error.value_or(""), "");
+  EXPECT_TRUE(is_on());
+  EXPECT_EQ(turn("hott", false).error, "io.terrane.Control.UnknownPolicy");
+}
+
+}  // namespace
+}  // namespace terrane::daemon
