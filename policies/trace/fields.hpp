@@ -21,6 +21,13 @@ void fields(V& v, is<host_state> auto& x) {
   v("memory_total", x.memory_total);
   v("memory_available", x.memory_available);
   v("pressure_some_avg10", x.pressure_some_avg10);
+  v("cpu_pressure", x.cpu_pressure);
+  v("cpu_used_ratio", x.cpu_used_ratio);
+  v("cpu_others_ratio", x.cpu_others_ratio);
+  v("time_of_day_s", x.time_of_day_s);
+  v("weekday", x.weekday);
+  v("on_battery", x.on_battery);
+  v("battery_ratio", x.battery_ratio);
 }
 
 template <class V>
@@ -33,7 +40,15 @@ void fields(V& v, is<device_state> auto& x) {
   v("vram_free", x.vram_free);
   v("vram_reserved", x.vram_reserved);
   v("vram_ours", x.vram_ours);
+  v("vram_others", x.vram_others);
   v("temp_c", x.temp_c);
+  v("temp_limit_c", x.temp_limit_c);
+  v("power_w", x.power_w);
+  v("power_limit_w", x.power_limit_w);
+  v("utilisation", x.utilisation);
+  v("throttled_by_heat", x.throttled_by_heat);
+  v("throttled_by_power", x.throttled_by_power);
+  v("fan_ratio", x.fan_ratio);
 }
 
 template <class V>
@@ -65,10 +80,27 @@ void fields(V& v, is<kv_residency> auto& x) {
 template <class V>
 void fields(V& v, is<session_state> auto& x) {
   v("id", x.id);
+  v("tenant", x.tenant);
   v("context_tokens", x.context_tokens);
   v("idle_s", x.idle_s);
   v("kv", x.kv);
   v("home", x.home);
+}
+
+template <class V>
+void fields(V& v, is<tenant_state> auto& x) {
+  v("name", x.name);
+  v("sessions", x.sessions);
+  v("kv", x.kv);
+}
+
+template <class V>
+void fields(V& v, is<model_state> auto& x) {
+  v("name", x.name);
+  v("architecture", x.architecture);
+  v("weight_bytes", x.weight_bytes);
+  v("layers", x.layers);
+  v("context_tokens", x.context_tokens);
 }
 
 template <class V>
@@ -122,9 +154,11 @@ void fields(V& v, is<yield_order> auto& x) {
 template <class V>
 void fields(V& v, is<snapshot> auto& x) {
   v("host", x.host);
+  v("model", x.model);
   v("devices", x.devices);
   v("parts", x.parts);
   v("sessions", x.sessions);
+  v("tenants", x.tenants);
   v("moving", x.moving);
   v("completed", x.completed);
   v("links", x.links);

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 
 #include "policies/explain/explain.hpp"
+#include "policies/vocabulary/set_reading.hpp"
 #include "tests/policies/machine.hpp"
 
 namespace terrane::policies::trace {
@@ -122,6 +123,30 @@ TEST(trace, other_policies_show_what_would_have_been_different) {
   ASSERT_FALSE(r.first.empty());
   EXPECT_THAT(report_text(r), HasSubstr("are different"));
   EXPECT_THAT(report_json(r), HasSubstr("\"differences\":"));
+}
+
+TEST(trace, carries_every_reading) {
+  machine m;
+  m.add_device("cpu", 32 * gib);
+  snapshot now = m.at(5000);
+  double value = 0.1;
+  for_each_reading(now, [&](reading& r) { r = {value += 1, 4321, 777}; });
+  writer w;
+  const policy_set_ptr none = policy_set::empty();
+  std::istringstream in(w.begin(*none, {}) + w.tick(*none, now, {}));
+  int ticks = 0;
+  replay(in, nullptr,
+         [&](const policy_set&, const snapshot& seen, const pipeline_state&, const decision&) {
+           ++ticks;
+           snapshot copy = seen;
+           double expected = 0.1;
+           for_each_reading(copy, [&](reading& r) {
+             EXPECT_EQ(r.value, expected += 1);
+             EXPECT_EQ(r.sampled_ms, 4321);
+             EXPECT_EQ(r.period_ms, 777);
+           });
+         });
+  EXPECT_EQ(ticks, 1);
 }
 
 TEST(trace, damage_is_named_by_line_and_never_more) {
