@@ -5,20 +5,10 @@
 #include <limits>
 
 #include "policies/explain/json_writer.hpp"
-#include "policies/vocabulary/quantity.hpp"
+#include "policies/placement/notes.hpp"
 
 namespace terrane::policies::placement {
 namespace {
-
-std::string in_words(std::uint64_t bytes) {
-  return format_quantity(static_cast<double>(bytes), unit::bytes);
-}
-
-std::string milliseconds(double s) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.3g ms", s * 1e3);
-  return text.data();
-}
 
 // Consecutive parts that go the same way, from `i` on; the number after the last.
 std::size_t end_of_run(const std::vector<step_move>& moves, std::size_t i) {

@@ -8,17 +8,18 @@
 #include "policies/vocabulary/quantity.hpp"
 
 namespace terrane::policies::placement {
-namespace {
 
 std::string in_words(std::uint64_t bytes) {
   return format_quantity(static_cast<double>(bytes), unit::bytes);
 }
 
-std::string milliseconds(double s) {
+std::string milliseconds(double seconds) {
   std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.3g ms", s * 1e3);
+  std::snprintf(text.data(), text.size(), "%.3g ms", seconds * 1e3);
   return text.data();
 }
+
+namespace {
 
 std::string count(std::uint32_t parts) {
   return std::to_string(parts) + (parts == 1 ? " part" : " parts");

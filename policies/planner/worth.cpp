@@ -53,28 +53,6 @@ std::string why_no_relief(const candidate& c, const snapshot& now, resource what
 
 }  // namespace
 
-resource resource_of(metric_id id) {
-  switch (id) {
-    case metric_id::vram_used_ratio:
-    case metric_id::vram_used:
-    case metric_id::vram_free:
-    case metric_id::vram_ours:
-    case metric_id::host_memory_used_ratio:
-    case metric_id::host_memory_available:
-    case metric_id::host_pressure:
-      return resource::memory;
-    case metric_id::temp_c:
-    case metric_id::temp_margin_c:
-    case metric_id::power_w:
-    case metric_id::power_ratio:
-    case metric_id::throttle_heat:
-    case metric_id::throttle_power:
-      return resource::work;
-    default:
-      return resource::unknown;
-  }
-}
-
 candidate_score score_of(const candidate& c, const snapshot& now, const device_state* relieved,
                          std::optional<std::int64_t> stay_ms) {
   candidate_score s;
@@ -102,7 +80,7 @@ std::string why_no_help(const candidate& c, const snapshot& now, const rule& r,
   std::string why;
   for (const condition* one : {&r.enter, &r.emergency}) {
     for (const term& t : one->terms) {
-      const resource what = relieves(t) ? resource_of(t.metric) : resource::unknown;
+      const resource what = relieves(t) ? metric(t.metric).short_of : resource::unknown;
       if (what == resource::unknown) return {};
       const std::string none = why_no_relief(c, now, what, relieved);
       if (none.empty()) return {};

@@ -14,14 +14,6 @@
 
 namespace terrane::policies {
 
-// What runs short when a metric is beyond its limit.
-enum class resource {
-  unknown,  // decides nothing
-  memory,
-  work,  // heat or load: what computes on the device makes it
-};
-resource resource_of(metric_id metric);
-
 // What of a move can be said in numbers. `stay_ms`: how long it would last; none when unknown. The
 // relief is counted for a device; null when the policy relieves none.
 candidate_score score_of(const candidate& c, const snapshot& now, const device_state* relieved,

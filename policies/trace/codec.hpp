@@ -19,6 +19,15 @@
 
 namespace terrane::policies::trace {
 
+// The last value of each word that is kept as a number: what lies beyond is damage.
+constexpr device_kind last_of(device_kind) { return device_kind::other; }
+constexpr part_kind last_of(part_kind) { return part_kind::head; }
+constexpr subject_kind last_of(subject_kind) { return subject_kind::session_kv; }
+constexpr move_outcome last_of(move_outcome) { return move_outcome::cancelled; }
+constexpr verb last_of(verb) { return verb::yield; }
+constexpr filter last_of(filter) { return filter::flapping; }
+constexpr latch_phase last_of(latch_phase) { return latch_phase::engaged; }
+
 class encoder {
  public:
   explicit encoder(std::int64_t now_ms) : now_ms_(now_ms) {}
@@ -172,6 +181,9 @@ class decoder {
   void get(const json_value& v, T& to) {
     std::uint8_t value = 0;
     number(v, value);
+    if (value > static_cast<std::uint8_t>(last_of(T{}))) {
+      return wrong("'" + std::string(name_) + "' has no value " + v.text);
+    }
     to = static_cast<T>(value);
   }
   void get(const json_value& v, reading& to) {

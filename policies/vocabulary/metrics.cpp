@@ -1,6 +1,5 @@
 // The rows of the vocabulary's table that are metrics. A metric of something new to measure is a
-// field of the snapshot and a row here; readings by hand, both languages, the schema and the
-// reference page follow.
+// field of the snapshot and a row here; readings by hand and both languages follow.
 #include <algorithm>
 
 #include "policies/vocabulary/table.hpp"
@@ -80,26 +79,37 @@ constexpr metric_entry measured(metric_id id, std::string_view name, unit u, std
           until, nullptr, Field};
 }
 
+constexpr metric_entry short_of(resource what, metric_entry m) {
+  m.short_of = what;
+  return m;
+}
+
 constexpr metric_entry metric_table[] = {
-    {metric_id::vram_used_ratio, "vram.used_ratio", scope::device, unit::ratio,
-     "share of the device's memory in use by everyone", "92%",
-     [](ref o) { return share(o.device->vram_used, o.device->vram_total); },
-     [](ref o, double limit) {
-       return o.device->vram_used.value - limit * o.device->vram_total.value;
-     }},
-    measured<&device_state::vram_used>(
-        metric_id::vram_used, "vram.used", unit::bytes, "the device's memory in use by everyone",
-        "7GiB", [](ref o, double limit) { return o.device->vram_used.value - limit; }),
-    {metric_id::vram_free, "vram.free", scope::device, unit::bytes,
-     "what could still be allocated on the device", "1GiB",
-     [](ref o) { return free_bytes(*o.device); },
-     [](ref o, double limit) { return limit - free_bytes(*o.device).value; },
-     &device_state::vram_free},
+    short_of(resource::memory,
+             {metric_id::vram_used_ratio, "vram.used_ratio", scope::device, unit::ratio,
+              "share of the device's memory in use by everyone", "92%",
+              [](ref o) { return share(o.device->vram_used, o.device->vram_total); },
+              [](ref o, double limit) {
+                return o.device->vram_used.value - limit * o.device->vram_total.value;
+              }}),
+    short_of(resource::memory,
+             measured<&device_state::vram_used>(
+                 metric_id::vram_used, "vram.used", unit::bytes,
+                 "the device's memory in use by everyone", "7GiB",
+                 [](ref o, double limit) { return o.device->vram_used.value - limit; })),
+    short_of(resource::memory,
+             {metric_id::vram_free, "vram.free", scope::device, unit::bytes,
+              "what could still be allocated on the device", "1GiB",
+              [](ref o) { return free_bytes(*o.device); },
+              [](ref o, double limit) { return limit - free_bytes(*o.device).value; },
+              &device_state::vram_free}),
     measured<&device_state::vram_total>(metric_id::vram_total, "vram.total", unit::bytes,
                                         "the device's memory", "8GiB"),
-    measured<&device_state::vram_ours>(
-        metric_id::vram_ours, "vram.ours", unit::bytes, "the device's memory in use by this daemon",
-        "6GiB", [](ref o, double limit) { return o.device->vram_ours.value - limit; }),
+    short_of(resource::memory,
+             measured<&device_state::vram_ours>(
+                 metric_id::vram_ours, "vram.ours", unit::bytes,
+                 "the device's memory in use by this daemon", "6GiB",
+                 [](ref o, double limit) { return o.device->vram_ours.value - limit; })),
     measured<&device_state::vram_others>(metric_id::vram_others, "vram.others", unit::bytes,
                                          "the card's memory in use by other programs", "2GiB"),
     {metric_id::yield_asked, "yield.asked", scope::device, unit::truth,
@@ -107,33 +117,38 @@ constexpr metric_entry metric_table[] = {
      [](ref o) {
        return reading{find_yield(*o.now, o.device->name) != nullptr ? 1.0 : 0.0, o.now->time_ms};
      }},
-    measured<&device_state::temp_c>(metric_id::temp_c, "temp_c", unit::celsius,
-                                    "the device's temperature", "85C"),
+    short_of(resource::work,
+             measured<&device_state::temp_c>(metric_id::temp_c, "temp_c", unit::celsius,
+                                             "the device's temperature", "85C")),
     measured<&device_state::temp_limit_c>(metric_id::temp_limit_c, "temp_limit_c", unit::celsius,
                                           "the temperature at which the device slows itself down",
                                           "90C"),
-    {metric_id::temp_margin_c, "temp_margin_c", scope::device, unit::celsius,
-     "degrees left until the device slows itself down", "5C",
-     [](ref o) {
-       return joined(o.device->temp_limit_c.value - o.device->temp_c.value, o.device->temp_c,
-                     o.device->temp_limit_c);
-     }},
-    measured<&device_state::power_w>(metric_id::power_w, "power_w", unit::watts,
-                                     "the power the device draws", "250W"),
+    short_of(resource::work,
+             {metric_id::temp_margin_c, "temp_margin_c", scope::device, unit::celsius,
+              "degrees left until the device slows itself down", "5C",
+              [](ref o) {
+                return joined(o.device->temp_limit_c.value - o.device->temp_c.value,
+                              o.device->temp_c, o.device->temp_limit_c);
+              }}),
+    short_of(resource::work,
+             measured<&device_state::power_w>(metric_id::power_w, "power_w", unit::watts,
+                                              "the power the device draws", "250W")),
     measured<&device_state::power_limit_w>(metric_id::power_limit_w, "power_limit_w", unit::watts,
                                            "the power the device may draw", "300W"),
-    {metric_id::power_ratio, "power_ratio", scope::device, unit::ratio,
-     "share of its power limit that the device draws", "95%",
-     [](ref o) { return share(o.device->power_w, o.device->power_limit_w); }},
+    short_of(resource::work,
+             {metric_id::power_ratio, "power_ratio", scope::device, unit::ratio,
+              "share of its power limit that the device draws", "95%",
+              [](ref o) { return share(o.device->power_w, o.device->power_limit_w); }}),
     measured<&device_state::utilisation>(metric_id::utilisation, "utilisation", unit::ratio,
                                          "share of time in which the device computed, for anyone",
                                          "80%"),
-    measured<&device_state::throttled_by_heat>(metric_id::throttle_heat, "throttle.heat",
-                                               unit::truth,
-                                               "whether heat makes the device slow down", "true"),
-    measured<&device_state::throttled_by_power>(
-        metric_id::throttle_power, "throttle.power", unit::truth,
-        "whether its power limit or supply makes the device slow down", "true"),
+    short_of(resource::work, measured<&device_state::throttled_by_heat>(
+                                 metric_id::throttle_heat, "throttle.heat", unit::truth,
+                                 "whether heat makes the device slow down", "true")),
+    short_of(resource::work,
+             measured<&device_state::throttled_by_power>(
+                 metric_id::throttle_power, "throttle.power", unit::truth,
+                 "whether its power limit or supply makes the device slow down", "true")),
     measured<&device_state::fan_ratio>(metric_id::fan_ratio, "fan_ratio", unit::ratio,
                                        "share of full speed at which the device's fan turns",
                                        "90%"),
@@ -174,21 +189,25 @@ constexpr metric_entry metric_table[] = {
      [](ref o) { return counted(o, o.part->kv_bytes); }},
     {metric_id::part_age_s, "part.age_s", scope::part, unit::seconds,
      "time since the part's last move; absent when it never moved", "10m", part_age},
-    {metric_id::host_memory_used_ratio, "host.memory_used_ratio", scope::host, unit::ratio,
-     "share of the host's memory in use", "90%", [](ref o) { return host_used_ratio(o.now->host); },
-     [](ref o, double limit) {
-       const host_state& h = o.now->host;
-       return (1 - limit) * h.memory_total.value - h.memory_available.value;
-     }},
-    measured<&host_state::memory_available>(
-        metric_id::host_memory_available, "host.memory_available", unit::bytes,
-        "the host's memory that could still be used", "4GiB",
-        [](ref o, double limit) { return limit - o.now->host.memory_available.value; }),
+    short_of(resource::memory, {metric_id::host_memory_used_ratio, "host.memory_used_ratio",
+                                scope::host, unit::ratio, "share of the host's memory in use",
+                                "90%", [](ref o) { return host_used_ratio(o.now->host); },
+                                [](ref o, double limit) {
+                                  const host_state& h = o.now->host;
+                                  return (1 - limit) * h.memory_total.value -
+                                         h.memory_available.value;
+                                }}),
+    short_of(resource::memory,
+             measured<&host_state::memory_available>(
+                 metric_id::host_memory_available, "host.memory_available", unit::bytes,
+                 "the host's memory that could still be used", "4GiB",
+                 [](ref o, double limit) { return limit - o.now->host.memory_available.value; })),
     measured<&host_state::memory_total>(metric_id::host_memory_total, "host.memory_total",
                                         unit::bytes, "the host's memory", "32GiB"),
-    measured<&host_state::pressure_some_avg10>(
-        metric_id::host_pressure, "host.pressure", unit::percent,
-        "time in which a task waited for memory, average of 10 s", "20%"),
+    short_of(resource::memory,
+             measured<&host_state::pressure_some_avg10>(
+                 metric_id::host_pressure, "host.pressure", unit::percent,
+                 "time in which a task waited for memory, average of 10 s", "20%")),
     measured<&host_state::cpu_pressure>(
         metric_id::host_cpu_pressure, "host.cpu_pressure", unit::percent,
         "time in which a task waited for a processor, average of 10 s", "30%"),

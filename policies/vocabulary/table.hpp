@@ -109,6 +109,13 @@ struct object_ref {
 // The name by which latches and records know an object.
 const std::string& object_name(const object_ref& object);
 
+// What runs short.
+enum class resource {
+  unknown,  // decides nothing
+  memory,
+  work,  // heat or load: what computes on the device makes it
+};
+
 struct metric_entry {
   metric_id id;
   std::string_view name;  // in both languages: above("vram.used_ratio", ...)
@@ -124,6 +131,8 @@ struct metric_entry {
   // The one field of the snapshot that it is; both null when it is computed.
   reading device_state::*device_field = nullptr;
   reading host_state::*host_field = nullptr;
+  // Of what there is too little when it is beyond its limit.
+  resource short_of = resource::unknown;
 };
 
 std::span<const metric_entry> metrics();

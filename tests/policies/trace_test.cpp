@@ -159,6 +159,11 @@ TEST(trace, damage_is_named_by_line_and_never_more) {
   EXPECT_EQ(cut.fault->line, 101u);
   EXPECT_EQ(cut.ticks, 99u);
   EXPECT_THAT(report_text(cut), HasSubstr("ends in the middle of a line"));
+  std::string odd = text;
+  const std::size_t kind = odd.find("\"kind\":");
+  ASSERT_NE(kind, std::string::npos);
+  odd.replace(kind, 8, "\"kind\":9");  // 90 and more: no kind of device
+  EXPECT_THAT(replayed(odd).fault->message, HasSubstr("'kind' has no value 9"));
   std::mt19937 random(3);
   for (int i = 0; i < 300; ++i) {
     std::string bad = text;
