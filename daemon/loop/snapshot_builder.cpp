@@ -77,6 +77,7 @@ void snapshot_builder::add_devices(policies::snapshot& s) const {
   for (const engine::device* d : engine_.devices()) {
     policies::device_state state;
     state.name = d->info().name;
+    state.card = d->info().card;
     state.kind = d->info().kind == engine::device_kind::cpu ? policies::device_kind::cpu
                                                             : policies::device_kind::gpu;
     s.devices.push_back(std::move(state));

@@ -13,7 +13,7 @@ namespace {
 std::string what_stays(control_loop& loop, const std::string& device) {
   return loop.look([&](const auto&, const auto&, const auto&, const policies::journal& past) {
     for (const policies::decision_record* r : past.recent(64)) {
-      if (r->policy != "yield" || r->object != device) continue;
+      if (r->policy != policies::yield_policy || r->object != device) continue;
       for (const policies::candidate& c : r->candidates)
         if (c.removed_by != policies::filter::none)
           return c.subject + ": " + policies::to_string(c.removed_by) + ", " + c.detail;
@@ -81,9 +81,13 @@ void service::end_yield(const ipc::caller&, ipc::end_yield_request request,
                         ipc::answer<ipc::end_yield_reply> to) {
   with_engine(to, [this, request = std::move(request), to](engine::inference_engine& e,
                                                            control_loop& loop) {
-    std::optional<std::string> name;
-    if (request.device) {
-      const auto usable = usable_device(*request.device);
+    // Of a lost device, too.
+    const auto lost = [&](const engine::device* d) {
+      return d->lost().has_value() && d->info().name == request.device;
+    };
+    std::optional<std::string> name = request.device;
+    if (name && std::ranges::none_of(e.devices(), lost)) {
+      const auto usable = usable_device(*name);
       if (!usable) return to.fail(usable.error());
       name = e.devices()[*usable]->info().name;
     }

@@ -14,7 +14,8 @@ constexpr std::chrono::minutes longest_tuning{2};
 }  // namespace
 
 void service::add_kernels(engine::device& from, std::vector<ipc::tuned_kernel_info>& to) {
-  for (const auto& [key, found] : from.tuning()->found()) {
+  const std::shared_ptr<const engine::device_tuning> tuning = from.tuning();  // may be replaced
+  for (const auto& [key, found] : tuning->found()) {
     ipc::tuned_kernel_info k;
     k.device = from.info().name;
     const std::size_t colon = key.find(": ");

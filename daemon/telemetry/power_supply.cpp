@@ -1,7 +1,8 @@
 // Whether the host runs on its battery, and how full that is: /sys/class/power_supply
-// (Documentation/ABI/testing/sysfs-class-power). Batteries of mice and headsets have the scope
-// Device and are left out. A host without batteries but with a mains supply is on mains; one that
+// (Documentation/ABI/testing/sysfs-class-power). What feeds mice and headsets has the scope Device
+// and is left out. A host without batteries but with a mains supply is on mains; one that
 // lists neither gives no reading.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -21,8 +22,9 @@ class power_supply_source final : public telemetry_source {
   void sample(policies::snapshot& s) override {
     supplies seen;
     std::error_code ignored;
-    for (const auto& supply : std::filesystem::directory_iterator(folder_, ignored))
-      look_at(supply.path(), seen);
+    using iterator = std::filesystem::directory_iterator;
+    for (iterator at(folder_, ignored); !ignored && at != iterator(); at.increment(ignored))
+      look_at(at->path(), seen);
     if (seen.mains || seen.batteries > 0) {
       const bool on_battery = seen.discharging && !seen.mains_online;
       s.host.on_battery = {on_battery ? 1.0 : 0.0, s.time_ms, period_ms_};
@@ -45,12 +47,13 @@ class power_supply_source final : public telemetry_source {
   }
 
   static void look_at(const std::filesystem::path& supply, supplies& seen) {
+    if (word_in(supply / "scope") == "Device") return;
     const std::string type = word_in(supply / "type");
     if (type == "Mains" || type == "USB") {
       seen.mains = true;
       seen.mains_online = seen.mains_online || word_in(supply / "online") == "1";
     }
-    if (type != "Battery" || word_in(supply / "scope") == "Device") return;
+    if (type != "Battery") return;
     seen.batteries++;
     seen.discharging = seen.discharging || word_in(supply / "status") == "Discharging";
     double percent = 0;

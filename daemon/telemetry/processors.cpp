@@ -1,6 +1,7 @@
 // How busy the processors are, with everybody's work and with that of other programs: /proc/stat
 // and /proc/self/stat (proc(5)), each counted in ticks since some start. A share is of the time
 // between two samples, so the first sample gives none.
+#include <algorithm>
 #include <array>
 #include <fstream>
 #include <optional>

@@ -1,5 +1,8 @@
 // The local time of day and the day of the week, for quiet hours. Policies see time in the snapshot
 // only, so a recorded one decides the same at any hour.
+#include <algorithm>
+#include <ctime>
+
 #include "daemon/telemetry/source.hpp"
 
 namespace terrane::daemon {
@@ -30,6 +33,7 @@ class wall_clock_source final : public telemetry_source {
 std::tm local_time() {
   const std::time_t now = std::time(nullptr);
   std::tm local{};
+  tzset();  // the host's zone may have been changed since; localtime_r need not look
   localtime_r(&now, &local);
   return local;
 }

@@ -35,6 +35,19 @@ std::optional<boost::json::object> context::call(std::string_view member,
   return std::move(*reply);
 }
 
+std::optional<std::string> context::full_device(const std::string& text, int& code) const {
+  const auto object = call("Devices", {}, code);
+  const auto reply = object ? understand<devices_reply>(*object, code) : std::nullopt;
+  if (!reply) {
+    return std::nullopt;
+  }
+  std::vector<std::string> names;
+  for (const device_info& one : reply->devices) {
+    names.push_back(one.name);
+  }
+  return resolve_device(text, names);
+}
+
 void context::print_json(const boost::json::object& object) const {
   out() << boost::json::serialize(object) << std::endl;
 }

@@ -71,6 +71,10 @@ class context {
     return reply;
   }
 
+  // A device's name as the daemon knows it, from what was typed; nothing, with `code` set, when the
+  // daemon cannot be asked.
+  std::optional<std::string> full_device(const std::string& text, int& code) const;
+
   void print_json(const boost::json::object& object) const;
   void print(const table& what) const;
   std::string paint(colour how, std::string_view text) const;

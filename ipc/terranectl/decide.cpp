@@ -202,12 +202,12 @@ int list_policies(const context& with) {
     for (const policy_info& one : reply.policies) {
       const std::string mode = boost::describe::enum_to_string(one.mode, "");
       if (one.objects.empty()) {
-        rows.add(
-            {one.name, mode, std::to_string(one.priority), "-", "nothing to judge", one.source});
+        rows.add({one.name, mode, std::to_string(one.priority), "-",
+                  one.enabled ? "nothing to judge" : "off", one.source});
       }
       for (const policy_object& object : one.objects) {
         rows.add({one.name, mode, std::to_string(one.priority), names.brief(object.object),
-                  object.state, one.source});
+                  one.enabled ? object.state : "off", one.source});
       }
     }
     if (rows.empty()) {
@@ -236,6 +236,10 @@ int switch_policy(const context& with, const std::string& name, bool enabled) {
 }
 
 int yield(const context& with, std::optional<std::string> device, std::optional<double> for_s) {
+  int code = exit_done;
+  if (device && !(device = with.full_device(*device, code))) {
+    return code;
+  }
   return with.show<yield_reply>(
       "Yield", to_json(yield_request{std::move(device), for_s}), [&](const yield_reply& reply) {
         with.out() << printable(reply.device) << " is free: " << bytes_text(reply.freed_bytes)
@@ -249,6 +253,10 @@ int yield(const context& with, std::optional<std::string> device, std::optional<
 }
 
 int end_yield(const context& with, std::optional<std::string> device) {
+  int code = exit_done;
+  if (device && !(device = with.full_device(*device, code))) {
+    return code;
+  }
   return with.show<end_yield_reply>("EndYield", to_json(end_yield_request{std::move(device)}),
                                     [&](const end_yield_reply& reply) {
                                       if (reply.devices.empty())

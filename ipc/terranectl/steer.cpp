@@ -7,20 +7,6 @@
 namespace terrane::ipc::ctl {
 namespace {
 
-// A name as the daemon knows it, from what was typed; the text itself if that cannot be asked.
-std::optional<std::string> full_device(const context& with, const std::string& text, int& code) {
-  const auto object = with.call("Devices", {}, code);
-  const auto reply = object ? with.understand<devices_reply>(*object, code) : std::nullopt;
-  if (!reply) {
-    return std::nullopt;
-  }
-  std::vector<std::string> names;
-  for (const device_info& one : reply->devices) {
-    names.push_back(one.name);
-  }
-  return resolve_device(text, names);
-}
-
 // The parts that are meant, the revision of the placement they were looked up in, and that
 // placement.
 struct wanted_move {
@@ -104,7 +90,7 @@ int move_parts(const context& with, const std::vector<std::string>& patterns,
                const std::string& device, std::optional<std::int64_t> revision) {
   int code = exit_done;
   auto wanted = request_for(with, patterns, code);
-  const auto target = wanted ? full_device(with, device, code) : std::nullopt;
+  const auto target = wanted ? with.full_device(device, code) : std::nullopt;
   auto client = target ? with.connect(code) : std::nullopt;
   if (!client) {
     return code;
@@ -143,7 +129,7 @@ int spill_kv(const context& with, const spill_kv_request& request) {
   spill_kv_request wanted = request;
   if (wanted.device) {
     int code = exit_done;
-    wanted.device = full_device(with, *request.device, code);
+    wanted.device = with.full_device(*request.device, code);
     if (!wanted.device) {
       return code;
     }

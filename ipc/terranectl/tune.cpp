@@ -59,16 +59,10 @@ int tune(const context& with, const std::string& device) {
   int code = exit_done;
   tune_request request;
   if (!device.empty()) {
-    const auto object = with.call("Devices", {}, code);
-    const auto reply = object ? with.understand<devices_reply>(*object, code) : std::nullopt;
-    if (!reply) {
+    request.device = with.full_device(device, code);
+    if (!request.device) {
       return code;
     }
-    std::vector<std::string> names;
-    for (const device_info& one : reply->devices) {
-      names.push_back(one.name);
-    }
-    request.device = resolve_device(device, names);
   }
   auto client = with.connect(code);
   if (!client) {

@@ -7,10 +7,6 @@
 namespace terrane::policies {
 namespace {
 
-std::string bytes_text(std::uint64_t bytes) {
-  return format_quantity(static_cast<double>(bytes), unit::bytes);
-}
-
 std::string subject_text(subject_kind kind, const std::string& name) {
   return kind == subject_kind::part ? name : "the KV of session " + name;
 }
@@ -112,7 +108,7 @@ std::string sentence(const candidate& c) {
 std::string sentence(const planned_move& m) {
   std::string text = std::string(name_of(m.action)) + " " + subject_text(m.kind, m.subject);
   if (!m.from.empty()) text += " from " + m.from;
-  text += " to " + place_text(m.to) + ", " + bytes_text(m.bytes);
+  text += " to " + place_text(m.to) + ", " + format_bytes(m.bytes);
   if (m.keep_tokens > 0)
     text += ", keeping the newest " + std::to_string(m.keep_tokens) + " tokens";
   return text + ": " + m.reason;

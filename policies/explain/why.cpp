@@ -10,10 +10,6 @@
 namespace terrane::policies {
 namespace {
 
-std::string bytes_text(std::uint64_t bytes) {
-  return format_quantity(static_cast<double>(bytes), unit::bytes);
-}
-
 std::string phase_text(const rule& r, const policy_memory& memory, const latch_state& latch,
                        const snapshot& now) {
   if (memory.retry_ms != reading::never && now.time_ms < memory.retry_ms) return "backing off";
@@ -99,13 +95,13 @@ std::string where_it_is(const question& q, const snapshot& now) {
     std::string text = "The KV of session " + q.session->id + " (" +
                        std::to_string(q.session->context_tokens) + " tokens) is on";
     for (const kv_residency& r : q.session->kv) {
-      text += " " + r.device + " (" + bytes_text(r.bytes) + ")";
+      text += " " + r.device + " (" + format_bytes(r.bytes) + ")";
     }
     return text + (q.session->kv.empty() ? " no device.\n" : ".\n");
   }
   const part_state& p = *q.part;
-  std::string text = p.name + " is on " + p.device + " (weights " + bytes_text(p.weight_bytes) +
-                     ", KV " + bytes_text(p.kv_bytes) + ")";
+  std::string text = p.name + " is on " + p.device + " (weights " + format_bytes(p.weight_bytes) +
+                     ", KV " + format_bytes(p.kv_bytes) + ")";
   if (p.moved_ms == reading::never) {
     text += "; it has been there since the model was loaded";
   } else {

@@ -61,9 +61,13 @@ class table_reader {
     }
     if (type != LUA_TNIL && push_plain(L_, -1)) {
       const std::int64_t count = border(L_, -1);
+      if (count > 64) fault(in_quotes(key) + " lists at most 64 names");
       for (std::int64_t i = 1; i <= count && i <= 64; ++i) {
         std::size_t size = 0;
-        if (lua_rawgeti(L_, -1, i) == LUA_TSTRING) {
+        if (lua_rawgeti(L_, -1, i) != LUA_TSTRING) {
+          fault(in_quotes(key) + " must list names in quotes; number " + std::to_string(i) +
+                " is none");
+        } else {
           const char* data = lua_tolstring(L_, -1, &size);
           all.emplace_back(data, size);
         }
@@ -253,7 +257,7 @@ rule read_policy(lua_State* L, const std::string& name, const std::shared_ptr<co
   if (const std::optional<scope> each = table.one_of("for_each", scopes())) {
     r.for_each = *each;
   } else if (table.push("for_each") == LUA_TNIL) {
-    table.fault("the policy needs 'for_each': gpu, cpu, device, session, part or host");
+    table.fault("the policy needs 'for_each': gpu, cpu, device, session, tenant, part or host");
   }
   r.only = table.names("only");
   r.priority = table.priority(r.priority);

@@ -155,7 +155,7 @@ std::vector<rule> built_in_rules() {
     return c;
   };
   rule yield;
-  yield.name = "yield";
+  yield.name = yield_policy;
   yield.for_each = scope::device;
   yield.priority = 101;
   yield.enter = asked(true);

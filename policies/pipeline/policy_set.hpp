@@ -76,6 +76,7 @@ class policy_set {
 
 // What every set does besides what its authors wrote: "yield" gives the memory of a device back for
 // as long as someone wants it.
+inline constexpr std::string_view yield_policy = "yield";
 std::vector<rule> built_in_rules();
 
 // All errors and warnings of these paths, in file order; empty when they are clean. Never throws.

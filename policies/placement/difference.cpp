@@ -1,11 +1,10 @@
 #include "policies/placement/difference.hpp"
 
-#include <array>
-#include <cstdio>
 #include <limits>
 
 #include "policies/explain/json_writer.hpp"
 #include "policies/placement/notes.hpp"
+#include "policies/vocabulary/quantity.hpp"
 
 namespace terrane::policies::placement {
 namespace {
@@ -31,7 +30,7 @@ std::string lines(const request& r, const std::vector<step_move>& moves,
       text +=
           " to " + r.parts[moves[end - 1].part].name + ", " + std::to_string(end - i) + " parts";
     text += ": " + r.devices[moves[i].from].name + " -> " + r.devices[moves[i].to].name + ", " +
-            in_words(bytes) + (moves[i].aside ? ", for a while" : "") + "\n";
+            format_bytes(bytes) + (moves[i].aside ? ", for a while" : "") + "\n";
     i = end;
   }
   return text;
@@ -76,8 +75,8 @@ double pays_after_tokens(const difference& d) {
 
 std::string to_text(const request& r, const difference& d) {
   if (d.moves.empty()) return "the same placement: nothing would move\n";
-  std::string text = std::to_string(d.moves.size()) + " parts would move, " + in_words(d.bytes) +
-                     ":\n" + lines(r, d.moves, "  ");
+  std::string text = std::to_string(d.moves.size()) + " parts would move, " +
+                     format_bytes(d.bytes) + ":\n" + lines(r, d.moves, "  ");
   text += "a token takes " + milliseconds(d.before.token_s) + " now and " +
           milliseconds(d.after.token_s) + " after, as predicted\n";
   if (!d.sequence) return text + "no safe sequence: " + d.why_no_sequence + "\n";

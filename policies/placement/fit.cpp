@@ -10,10 +10,6 @@
 namespace terrane::policies::placement {
 namespace {
 
-std::string in_words(std::uint64_t bytes) {
-  return format_quantity(static_cast<double>(bytes), unit::bytes);
-}
-
 std::string with_digits(const char* format, double value) {
   std::array<char, 48> text{};
   std::snprintf(text.data(), text.size(), format, value);
@@ -43,9 +39,9 @@ void add_device(const request& r, const answer& a, std::uint32_t d, std::string&
   const device_share& share = a.predicted.devices[d];
   to += r.devices[d].name + ": " + a.notes[d].reason + "\n";
   if (share.parts == 0) return;
-  to += "  weights " + in_words(share.weight_bytes) + ", KV " + in_words(share.kv_bytes) +
-        ", scratch " + in_words(share.fee_bytes) + ", reserve " +
-        in_words(r.devices[d].reserve_bytes) + "; " + in_words(share.room_bytes) +
+  to += "  weights " + format_bytes(share.weight_bytes) + ", KV " + format_bytes(share.kv_bytes) +
+        ", scratch " + format_bytes(share.fee_bytes) + ", reserve " +
+        format_bytes(r.devices[d].reserve_bytes) + "; " + format_bytes(share.room_bytes) +
         " left for more parts; " + with_digits("%.3g ms", share.seconds * 1e3) + " a token\n";
 }
 

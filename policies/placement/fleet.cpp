@@ -70,9 +70,11 @@ class fleet {
     return std::uint64_t{from} << 32 | to;
   }
 
+  static constexpr std::int64_t closed = -1;  // not even for a part without bytes
+
   void make_rooms(std::uint32_t rank) {
     for (const device_supply& d : of.devices)
-      room.push_back(d.rank > rank ? 0 : static_cast<std::int64_t>(d.room_bytes()));
+      room.push_back(d.rank > rank ? closed : static_cast<std::int64_t>(d.room_bytes()));
     for (const at_most& l : of.limits) {
       const std::uint64_t fee = of.devices[l.device].fee_bytes;
       room[l.device] =
@@ -82,7 +84,7 @@ class fleet {
       if (k.part)
         kept_off.emplace(*k.part, k.device);
       else
-        room[k.device] = 0;
+        room[k.device] = closed;
     }
   }
   void make_parts() {

@@ -9,10 +9,6 @@
 
 namespace terrane::policies::placement {
 
-std::string in_words(std::uint64_t bytes) {
-  return format_quantity(static_cast<double>(bytes), unit::bytes);
-}
-
 std::string milliseconds(double seconds) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.3g ms", seconds * 1e3);
@@ -66,7 +62,7 @@ class noting {
   std::string why_used(std::uint32_t d) const {
     const device_share& share = predicted_.devices[d];
     std::string text = "holds " + count(share.parts) + ", " +
-                       in_words(share.weight_bytes + share.kv_bytes + share.fee_bytes) + ": ";
+                       format_bytes(share.weight_bytes + share.kv_bytes + share.fee_bytes) + ": ";
     if (d == used_.front()) {
       text += used_.size() == 1 ? "all of the model, " : "the fastest, ";
       return text + "a token takes " + milliseconds(share.seconds) + " here";
@@ -75,8 +71,8 @@ class noting {
     const std::string& faster = of_.devices[*before].name;
     const device_share& full = predicted_.devices[*before];
     if (full.room_bytes < least_ || share.weight_bytes + share.kv_bytes > full.room_bytes)
-      return text + faster + " has room for " + in_words(full.room_bytes) + " more, the " +
-             count(share.parts) + " here need " + in_words(share.weight_bytes + share.kv_bytes);
+      return text + faster + " has room for " + format_bytes(full.room_bytes) + " more, the " +
+             count(share.parts) + " here need " + format_bytes(share.weight_bytes + share.kv_bytes);
     if (is_pinned_there(d)) return text + "parts are pinned to it";
     return text + "its parts are faster here than on " + faster + ", with the way there and back";
   }
@@ -88,9 +84,10 @@ class noting {
       if (k.device == d && !k.part)
         return "left out: everything is to keep off it" + (k.by.empty() ? "" : " (" + k.by + ")");
     if (device.room_bytes() < least_)
-      return "left out: after its reserve of " + in_words(device.reserve_bytes) +
-             " and scratch of " + in_words(device.fee_bytes) + " it has room for " +
-             in_words(device.room_bytes()) + ", the smallest part needs " + in_words(least_);
+      return "left out: after its reserve of " + format_bytes(device.reserve_bytes) +
+             " and scratch of " + format_bytes(device.fee_bytes) + " it has room for " +
+             format_bytes(device.room_bytes()) + ", the smallest part needs " +
+             format_bytes(least_);
     if (used_.empty()) return "left out";
     if (device.rank > of_.devices[used_.back()].rank)
       return "not needed: it is to be filled after those that hold all";

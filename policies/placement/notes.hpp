@@ -10,7 +10,6 @@
 
 namespace terrane::policies::placement {
 
-std::string in_words(std::uint64_t bytes);
 std::string milliseconds(double seconds);
 
 std::vector<device_note> device_notes(const request& r, const prediction& predicted);

@@ -8,10 +8,6 @@
 namespace terrane::policies::placement {
 namespace {
 
-std::string in_words(std::uint64_t bytes) {
-  return format_quantity(static_cast<double>(bytes), unit::bytes);
-}
-
 struct sums {
   std::uint64_t weights = 0, kv = 0, room = 0, fees = 0, reserves = 0, others = 0;
 };
@@ -56,18 +52,19 @@ std::optional<refusal> part_too_large(const request& r) {
     for (const device_supply& d : r.devices) most = std::max(most, d.room_bytes());
     if (bytes <= most) continue;
     return refusal{bytes - kv > most ? obstacle::weights : obstacle::kv,
-                   r.parts[p].name + " needs " + in_words(bytes) + " (weights " +
-                       in_words(bytes - kv) + ", KV " + in_words(kv) +
-                       ") and no device has room for more than " + in_words(most)};
+                   r.parts[p].name + " needs " + format_bytes(bytes) + " (weights " +
+                       format_bytes(bytes - kv) + ", KV " + format_bytes(kv) +
+                       ") and no device has room for more than " + format_bytes(most)};
   }
   return std::nullopt;
 }
 
 std::string in_all(const sums& s) {
-  return "the model needs " + in_words(s.weights + s.kv) + " (weights " + in_words(s.weights) +
-         ", KV " + in_words(s.kv) + ") and the devices have room for " + in_words(s.room) +
-         " (after scratch of " + in_words(s.fees) + ", reserves of " + in_words(s.reserves) +
-         ", others' use of " + in_words(s.others) + ")";
+  return "the model needs " + format_bytes(s.weights + s.kv) + " (weights " +
+         format_bytes(s.weights) + ", KV " + format_bytes(s.kv) +
+         ") and the devices have room for " + format_bytes(s.room) + " (after scratch of " +
+         format_bytes(s.fees) + ", reserves of " + format_bytes(s.reserves) + ", others' use of " +
+         format_bytes(s.others) + ")";
 }
 
 }  // namespace

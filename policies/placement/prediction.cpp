@@ -8,10 +8,6 @@
 namespace terrane::policies::placement {
 namespace {
 
-std::string in_words(std::uint64_t bytes) {
-  return format_quantity(static_cast<double>(bytes), unit::bytes);
-}
-
 tl::unexpected<refusal> refuse(obstacle what, std::string message) {
   return tl::unexpected<refusal>(refusal{what, std::move(message)});
 }
@@ -97,8 +93,8 @@ outcome<void> check(const request& r, const placed& where) {
     for (const at_most& l : r.limits)
       if (l.device == d) allowed = std::min(allowed, l.bytes);
     if (held > allowed)
-      return refuse(obstacle::packing, device.name + " would hold " + in_words(held) +
-                                           " and may hold " + in_words(allowed));
+      return refuse(obstacle::packing, device.name + " would hold " + format_bytes(held) +
+                                           " and may hold " + format_bytes(allowed));
   }
   return {};
 }

@@ -9,10 +9,6 @@
 namespace terrane::policies::placement {
 namespace {
 
-std::string in_words(std::uint64_t bytes) {
-  return format_quantity(static_cast<double>(bytes), unit::bytes);
-}
-
 tl::unexpected<refusal> refuse(obstacle what, std::string message) {
   return tl::unexpected<refusal>(refusal{what, std::move(message)});
 }
@@ -110,9 +106,9 @@ outcome<void> check_pinned_bytes(const request& r) {
     }
     if (bytes[d] <= room) continue;
     return refuse(obstacle::contradiction,
-                  std::to_string(pinned[d]) + " parts of " + in_words(bytes[d]) +
+                  std::to_string(pinned[d]) + " parts of " + format_bytes(bytes[d]) +
                       " are pinned to " + r.devices[d].name + ", which has room for " +
-                      in_words(room) + by + "; pin fewer, or give it more");
+                      format_bytes(room) + by + "; pin fewer, or give it more");
   }
   return {};
 }

@@ -17,7 +17,7 @@ constexpr std::size_t most_states = 20'000;
 // Parts on their way, at most, for that search.
 constexpr std::size_t most_searched = 12;
 
-std::string in_words(std::int64_t bytes) {
+std::string format_bytes(std::int64_t bytes) {
   return format_quantity(static_cast<double>(bytes), unit::bytes);
 }
 
@@ -325,9 +325,9 @@ class ordering {
     while (named.insert(p).second) {
       const std::uint32_t d = target_[p];
       text += (named.size() > 1 ? "; " : "") + of_.parts[p].name + " on " +
-              of_.devices[where_[p]].name + " needs " + in_words(plan_->needs(p, d)) + " on " +
+              of_.devices[where_[p]].name + " needs " + format_bytes(plan_->needs(p, d)) + " on " +
               of_.devices[d].name + ", which has " +
-              in_words(std::max<std::int64_t>(0, plan_->left(d)));
+              format_bytes(std::max<std::int64_t>(0, plan_->left(d)));
       const auto next = std::find_if(pending_.begin(), pending_.end(),
                                      [&](std::uint32_t q) { return where_[q] == d; });
       if (next == pending_.end()) break;
@@ -378,8 +378,8 @@ outcome<void> check(const request& r, const standing& now, const move_sequence& 
         return unsafe(part + " is on " + r.devices[where[m.part]].name + ", not on " +
                       r.devices[m.from].name);
       if (!plan.fits(m.part, m.to))
-        return unsafe(part + " needs " + in_words(plan.needs(m.part, m.to)) + " on " +
-                      r.devices[m.to].name + ", which has " + in_words(plan.left(m.to)));
+        return unsafe(part + " needs " + format_bytes(plan.needs(m.part, m.to)) + " on " +
+                      r.devices[m.to].name + ", which has " + format_bytes(plan.left(m.to)));
       plan.put(m.part, m.to);
       where[m.part] = m.to;
     }

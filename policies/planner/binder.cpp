@@ -13,8 +13,6 @@
 namespace terrane::policies {
 namespace {
 
-std::string bytes_text(double bytes) { return format_quantity(bytes, unit::bytes); }
-
 bool is_moving(const snapshot& now, const pipeline_state& state, const subject_ref& subject) {
   const auto is_it = [&](const auto& m) {
     return m.kind == subject.kind && m.subject == subject.name;
@@ -76,8 +74,8 @@ std::string shortfall(std::uint64_t reached, std::uint64_t goal,
   for (const candidate& c : candidates) {
     if (c.removed_by != filter::none) lost[c.removed_by] += c.bytes;
   }
-  std::string note = bytes_text(static_cast<double>(reached)) + " of the " +
-                     bytes_text(static_cast<double>(goal)) + " that must go could be planned";
+  std::string note = format_bytes(static_cast<double>(reached)) + " of the " +
+                     format_bytes(static_cast<double>(goal)) + " that must go could be planned";
   const auto most =
       std::ranges::max_element(lost, {}, [](const auto& entry) { return entry.second; });
   if (most != lost.end()) note += "; most of the rest: " + std::string(to_string(most->first));
@@ -318,12 +316,13 @@ binder::verdict_of_filter binder::try_choice(const target_choice& choice, candid
     if (c.bytes > 0) c.from = main_device(s, *p.wanted, to->name);
   }
   verdict_of_filter v = check_target(c, *to);
+  if (v.removed_by == filter::none) v = check_help(c, p);
   if (v.removed_by != filter::none) return v;
   const std::optional<double> room = p.books.room(*to);
   if (!room) return {filter::no_room, to->name + ": " + p.books.bound(*to)};
   if (*room < static_cast<double>(c.bytes)) {
-    return {filter::no_room, "it needs " + bytes_text(static_cast<double>(c.bytes)) + " and " +
-                                 to->name + " has " + bytes_text(std::max(0.0, *room)) + " " +
+    return {filter::no_room, "it needs " + format_bytes(static_cast<double>(c.bytes)) + " and " +
+                                 to->name + " has " + format_bytes(std::max(0.0, *room)) + " " +
                                  p.books.bound(*to)};
   }
   return {};
@@ -399,9 +398,9 @@ binder::verdict_of_filter binder::check_rate(const candidate& c, const pass& p) 
   // One move larger than the whole limit goes alone; otherwise it could never go.
   if (p.planned_bytes == 0 && *left == p.r.limit.bytes) return {};
   return {filter::rate_limit,
-          "the policy may move " + bytes_text(static_cast<double>(p.r.limit.bytes)) + " in " +
+          "the policy may move " + format_bytes(static_cast<double>(p.r.limit.bytes)) + " in " +
               format_duration(p.r.limit.per_ms) + ", and " +
-              bytes_text(static_cast<double>(*left - std::min(*left, p.planned_bytes))) +
+              format_bytes(static_cast<double>(*left - std::min(*left, p.planned_bytes))) +
               " of that is left"};
 }
 
@@ -420,14 +419,18 @@ binder::verdict_of_filter binder::check_return(const candidate& c, const pass& p
                                 " for as long"};
 }
 
-// Whether the move helps, and is worth what it costs. A policy that relieves a device is not asked
-// what its moves gain in time; nor is a thing that goes home where it is slower: it belongs there.
+// Whether going there relieves what the policy is about.
+binder::verdict_of_filter binder::check_help(const candidate& c, const pass& p) const {
+  if (p.why.relieved == nullptr || !relieves(p.r)) return {};
+  std::string why = why_no_help(c, now_, p.r, *p.why.relieved);
+  if (why.empty()) return {};
+  return {filter::no_help, std::move(why)};
+}
+
+// Whether the move is worth what it costs. A policy that relieves a device is not asked what its
+// moves gain in time; nor is a thing that goes home where it is slower: it belongs there.
 binder::verdict_of_filter binder::check_worth(const candidate& c, const pass& p) const {
-  if (p.why.relieved != nullptr && relieves(p.r)) {
-    std::string why = why_no_help(c, now_, p.r, *p.why.relieved);
-    if (!why.empty()) return {filter::no_help, std::move(why)};
-    return {};
-  }
+  if (p.why.relieved != nullptr && relieves(p.r)) return {};
   if (p.why.going_home && c.score.gain_ms.value_or(0) <= 0) return {};
   std::string why = why_not_worth(c.score, now_);
   if (!why.empty()) return {filter::not_worth, std::move(why)};
@@ -446,18 +449,18 @@ binder::verdict_of_filter binder::check_quota(const candidate& c, const pass&) c
     }
     // One move larger than the whole quota goes alone, here and below.
     if (used > 0 && used + c.bytes > limits.link_bytes) {
-      return {filter::quota, bytes_text(static_cast<double>(limits.link_bytes)) +
+      return {filter::quota, format_bytes(static_cast<double>(limits.link_bytes)) +
                                  " may move from " + c.from + " to " +
                                  (c.to.empty() ? "its parts" : c.to) + " in " +
                                  format_duration(limits.link_per_ms) + ", and " +
-                                 bytes_text(static_cast<double>(used)) + " of that are used"};
+                                 format_bytes(static_cast<double>(used)) + " of that are used"};
     }
   }
   const std::uint64_t most = limits.in_flight_bytes;
   if (most > 0 && in_flight_bytes_ > 0 && in_flight_bytes_ + c.bytes > most) {
-    return {filter::quota, "moves of " + bytes_text(static_cast<double>(in_flight_bytes_)) +
+    return {filter::quota, "moves of " + format_bytes(static_cast<double>(in_flight_bytes_)) +
                                " are under way, and at most " +
-                               bytes_text(static_cast<double>(most)) + " may be"};
+                               format_bytes(static_cast<double>(most)) + " may be"};
   }
   return {};
 }

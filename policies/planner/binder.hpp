@@ -62,6 +62,7 @@ class binder {
   verdict_of_filter pick(target_kind by, candidate& c, const pass& p) const;
   verdict_of_filter check_rate(const candidate& c, const pass& p) const;
   verdict_of_filter check_return(const candidate& c, const pass& p) const;
+  verdict_of_filter check_help(const candidate& c, const pass& p) const;
   verdict_of_filter check_worth(const candidate& c, const pass& p) const;
   verdict_of_filter check_quota(const candidate& c, const pass& p) const;
   std::vector<std::pair<const intent*, candidate>> in_order(const proposal& p,

@@ -152,8 +152,6 @@ void lint_extent(const rule& r, const declarative_action& a, std::vector<diagnos
            faults);
 }
 
-bool is_device(scope s) { return s == scope::device || s == scope::gpu || s == scope::cpu; }
-
 // A kind and an identity, or a pattern.
 bool is_device_name(const std::string& name) {
   return name.find_first_of(":*?") != std::string::npos;
@@ -161,7 +159,7 @@ bool is_device_name(const std::string& name) {
 
 void lint_origin(const rule& r, const declarative_action& a, std::vector<diagnostic>& faults) {
   if (a.from.empty()) return;
-  if (a.action != verb::move || !is_device(r.for_each)) {
+  if (a.action != verb::move || !is_device_scope(r.for_each)) {
     error_at(r.where,
              "'from' says whence parts come to a device: it goes with 'move' and a policy for each "
              "device, gpu or cpu",
@@ -178,7 +176,7 @@ void lint_origin(const rule& r, const declarative_action& a, std::vector<diagnos
 void lint_targets(const rule& r, const declarative_action& a, std::vector<diagnostic>& faults) {
   const std::vector<std::string_view> names = names_of(targets());
   for (const target_choice& t : a.to) {
-    if (t.kind == target_kind::itself && !is_device(r.for_each)) {
+    if (t.kind == target_kind::itself && !is_device_scope(r.for_each)) {
       error_at(r.where, "'to: itself' needs a policy for each device, gpu or cpu", faults);
     }
     if (t.kind != target_kind::device || is_device_name(t.device)) continue;

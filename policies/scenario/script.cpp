@@ -58,7 +58,7 @@ class script_reader {
 
   script& into_;
   faults_list& faults_;
-  std::vector<std::string> sessions_;  // every session of the trace so far
+  std::vector<std::string> sessions_;  // those of the trace that have not ended yet
 };
 
 std::vector<const node*> script_reader::items_of(const node& value) const {
@@ -346,7 +346,7 @@ void script_reader::read_comings(map_reader& map, step& into) {
     }
   }
   for (const wanted_text& name : texts(map, "close")) {
-    if (std::ranges::find(sessions_, name.text) == sessions_.end()) {
+    if (std::erase(sessions_, name.text) == 0) {
       fault(name.where, "there is no session '" + name.text + "'");
     }
     into.changes.push_back(

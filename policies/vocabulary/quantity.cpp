@@ -131,6 +131,8 @@ std::string with_digits(double value, const char* symbol) {
   return text.data();
 }
 
+}  // namespace
+
 std::string format_bytes(double bytes) {
   const double size = std::fabs(bytes);
   constexpr double kib = 1024;
@@ -139,8 +141,6 @@ std::string format_bytes(double bytes) {
   if (size >= kib) return with_digits(bytes / kib, " KiB");
   return with_digits(bytes, " B");
 }
-
-}  // namespace
 
 parsed<double> parse_quantity(std::string_view text, unit u) {
   if (u == unit::truth) return parse_truth(trimmed(text));

@@ -34,5 +34,6 @@ parsed<std::int64_t> parse_duration_ms(std::string_view text);
 std::string format_quantity(double value, unit u);
 // "350 ms", "5 s", "2 min", "1.5 h".
 std::string format_duration(std::int64_t ms);
+std::string format_bytes(double bytes);
 
 }  // namespace terrane::policies

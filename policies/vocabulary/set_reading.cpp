@@ -15,8 +15,9 @@ bool set_session(session_state& session, metric_id metric, const reading& value,
       session.context_tokens = tokens(value.value);
       return true;
     case metric_id::context_used_ratio:
+      if (model.context_tokens == 0) return false;
       session.context_tokens = tokens(value.value * static_cast<double>(model.context_tokens));
-      return model.context_tokens != 0;
+      return true;
     case metric_id::idle_s:
       session.idle_s = value.value;
       return true;
@@ -35,14 +36,17 @@ bool set_reading(device_state& device, metric_id id, const reading& value) {
   }
   switch (id) {
     case metric_id::vram_used_ratio:
+      if (!device.vram_total.present()) return false;
       device.vram_used = scaled(value, value.value * device.vram_total.value);
       return true;
     case metric_id::temp_margin_c:
+      if (!device.temp_limit_c.present()) return false;
       device.temp_c = scaled(value, device.temp_limit_c.value - value.value);
-      return device.temp_limit_c.present();
+      return true;
     case metric_id::power_ratio:
+      if (!device.power_limit_w.present()) return false;
       device.power_w = scaled(value, value.value * device.power_limit_w.value);
-      return device.power_limit_w.present();
+      return true;
     default:
       return false;
   }
@@ -54,9 +58,9 @@ bool set_reading(host_state& host, metric_id id, const reading& value) {
     host.*m.host_field = value;
     return true;
   }
-  if (id != metric_id::host_memory_used_ratio) return false;
+  if (id != metric_id::host_memory_used_ratio || !host.memory_total.present()) return false;
   host.memory_available = scaled(value, (1 - value.value) * host.memory_total.value);
-  return host.memory_total.present();
+  return true;
 }
 
 std::string set_reading(snapshot& s, const std::string& object, const metric_entry& metric,

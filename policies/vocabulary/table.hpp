@@ -1,8 +1,6 @@
 // The words of the policy language, in one table: scopes, metrics, comparisons, selections, orders,
-// targets, verbs and units here; the keys of a policy in keys.hpp; what Lua sees in lua_words.hpp.
-// The YAML loader, the Lua binding, lint and the error hints all read it, and the JSON Schema, the
-// reference page and the stubs for Lua are made from it (policies/publish), so a word added here
-// exists in every one of them. Constant data; any thread.
+// targets, verbs and units. The YAML loader, the Lua binding, lint and the error hints all read it,
+// so a word added here exists in every one of them. Constant data; any thread.
 #pragma once
 
 #include <cstdint>

@@ -301,7 +301,8 @@ rule read_policy(const node& value, faults_list& faults) {
     policy.fault(name->where, "a bare '" + name->text + "' is a boolean in YAML; quote the name");
   }
   r.mode = policy.one_of("mode", modes()).value_or(rule_mode::enforce);
-  policy.required_key("for_each", "what it is judged for: gpu, cpu, device, session, part or host");
+  policy.required_key("for_each",
+                      "what it is judged for: gpu, cpu, device, session, tenant, part or host");
   r.for_each = policy.one_of("for_each", scopes()).value_or(scope::gpu);
   read_only(policy, r);
   r.priority = static_cast<int>(policy.integer("priority", 0, 100).value_or(r.priority));

@@ -95,6 +95,9 @@ TEST(telemetry, knows_a_battery_from_a_mouse) {
   t.write("class/power_supply/mouse/scope", "Device\n");
   t.write("class/power_supply/mouse/status", "Discharging\n");
   t.write("class/power_supply/mouse/capacity", "3\n");
+  t.write("class/power_supply/tablet/type", "Mains\n");  // feeds a tablet, not the host
+  t.write("class/power_supply/tablet/scope", "Device\n");
+  t.write("class/power_supply/tablet/online", "1\n");
   EXPECT_EQ(host().on_battery.value, 0);
   EXPECT_FALSE(host().battery_ratio.present());
   t.write("class/power_supply/AC/online", "0\n");

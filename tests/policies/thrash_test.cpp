@@ -274,6 +274,19 @@ TEST(yield, gives_a_device_back_keeps_away_from_it_and_returns) {
   EXPECT_EQ(back.sessions[0].kv[0].device, "vulkan:a");
 }
 
+// The same card through another driver has the same memory: nothing would become free.
+TEST(yield, does_not_move_to_the_same_card) {
+  machine m = one_gpu(50, 2);
+  m.add_device("cuda:a", 80 * gib);
+  for (const char* name : {"vulkan:a", "cuda:a"}) m.device(name).state.card = "a";
+  pipeline_state state;
+  snapshot now = m.at(0);
+  now.yields.push_back({"vulkan:a", 0, reading::never, "user 5"});
+  const decision d = evaluate(*policy_set::empty(), now, state);
+  ASSERT_FALSE(d.planned.moves.empty());
+  for (const planned_move& move : d.planned.moves) EXPECT_EQ(move.to, "cpu");
+}
+
 TEST(yield, is_a_verb_of_policies_too) {
   machine m = one_gpu(90, 2);
   const policy_set_ptr set = set_of(

@@ -89,7 +89,12 @@ TEST(set_reading, gives_what_is_read) {
   }
   snapshot now;
   now.devices.emplace_back().name = "cuda:a";
-  EXPECT_NE(set_reading(now, "cuda", metric(metric_id::power_ratio), {0.5, 7}), "");
+  for (metric_id id :
+       {metric_id::power_ratio, metric_id::temp_margin_c, metric_id::vram_used_ratio})
+    EXPECT_NE(set_reading(now, "cuda", metric(id), {0.5, 7}), "") << metric(id).name;
+  EXPECT_NE(set_reading(now, "host", metric(metric_id::host_memory_used_ratio), {0.5, 7}), "");
+  for_each_reading(now,
+                   [](reading& r) { EXPECT_FALSE(r.present()); });  // what is refused is not kept
   EXPECT_NE(set_reading(now, "cuda", *find_metric("yield.asked"), {1, 7}), "");
   EXPECT_NE(set_reading(now, "mars", metric(metric_id::temp_c), {5, 7}), "");
 }
