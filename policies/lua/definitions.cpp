@@ -6,6 +6,7 @@
 #include <lua.h>
 
 #include "policies/rule/lint.hpp"
+#include "policies/vocabulary/lua_words.hpp"
 #include "policies/vocabulary/nearest.hpp"
 #include "policies/vocabulary/quantity.hpp"
 
@@ -40,7 +41,10 @@ int held(lua_State* L) {
 
 int detector_index(lua_State* L) {
   const std::string key = text_at(L, 2);
-  if (key != "held") luaL_error(L, "a condition has no '%s'; did you mean :held?", key.c_str());
+  if (key != "held") {
+    const std::string hint = name_hint(key, member_names(lua_object::condition));
+    luaL_error(L, "a condition has no '%s'%s", key.c_str(), hint.c_str());
+  }
   lua_pushcfunction(L, guarded<held>);
   return 1;
 }
@@ -124,7 +128,7 @@ int any_of(lua_State* L) { return combine(L, combination::any_of, "any_of"); }
 
 void define_units(lua_State* L) {
   for (const unit_entry& u : units()) {
-    if (u.measured_in != unit::bytes || u.symbol == "B") continue;
+    if (!has_function(u)) continue;
     const double factor = u.factor;
     push_function(L, [factor](lua_State* S) {
       lua_pushnumber(S, luaL_checknumber(S, 1) * factor);

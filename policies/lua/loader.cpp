@@ -11,15 +11,12 @@
 #include "policies/lua/objects.hpp"
 #include "policies/rule/lint.hpp"
 #include "policies/source_text.hpp"
+#include "policies/vocabulary/keys.hpp"
 #include "policies/vocabulary/nearest.hpp"
 #include "policies/vocabulary/quantity.hpp"
 
 namespace terrane::policies::lua {
 namespace {
-
-constexpr std::string_view policy_keys[] = {
-    "mode",     "for_each", "only",  "priority", "enter", "leave", "emergency",
-    "cooldown", "min_stay", "limit", "flapping", "plan",  "undo"};
 
 // Reads one policy's table, which is on top of the stack, collecting its faults.
 class table_reader {
@@ -144,7 +141,7 @@ class table_reader {
     }
     const std::size_t before = faults_.size();
     table_reader inner(L_, where_, faults_);
-    inner.check_keys("'limit'", limit_keys);
+    inner.check_keys("'limit'", place::limit);
     value.bytes = inner.bytes("bytes");
     value.per_ms = inner.duration("per").value_or(0);
     lua_pop(L_, 2);
@@ -166,7 +163,7 @@ class table_reader {
       return value;
     }
     table_reader inner(L_, where_, faults_);
-    inner.check_keys("'flapping'", flapping_keys);
+    inner.check_keys("'flapping'", place::flapping);
     int whole = 0;
     if (inner.push("times") != LUA_TNIL) {
       const lua_Integer times = lua_tointegerx(L_, -1, &whole);
@@ -178,7 +175,8 @@ class table_reader {
     return value;
   }
 
-  void check_keys(const std::string& what, std::span<const std::string_view> known) {
+  void check_keys(const std::string& what, place in) {
+    const std::vector<std::string_view> known = key_names(in, spoken_in::lua);
     std::vector<std::string> unknown;
     bool unnamed = false;
     lua_pushnil(L_);
@@ -202,9 +200,6 @@ class table_reader {
   }
 
  private:
-  static constexpr std::string_view limit_keys[] = {"bytes", "per"};
-  static constexpr std::string_view flapping_keys[] = {"times", "per"};
-
   static std::string in_quotes(std::string_view key) { return "'" + std::string(key) + "'"; }
 
   std::uint64_t bytes(std::string_view key) {
@@ -252,7 +247,7 @@ rule read_policy(lua_State* L, const std::string& name, const std::shared_ptr<co
   r.name = name;
   r.where = current_place(L);
   table_reader table(L, r.where, faults);
-  table.check_keys("policy '" + name + "'", policy_keys);
+  table.check_keys("policy '" + name + "'", place::policy);
   r.mode = table.one_of("mode", modes()).value_or(rule_mode::enforce);
   if (const std::optional<scope> each = table.one_of("for_each", scopes())) {
     r.for_each = *each;

@@ -34,13 +34,8 @@ struct list_view {
   std::size_t next = 0;
 };
 
-int device_index(lua_State* L);
-int vram_index(lua_State* L);
-int part_index(lua_State* L);
-int session_index(lua_State* L);
-int kv_index(lua_State* L);
-int host_index(lua_State* L);
-int tenant_index(lua_State* L);
+template <class View>
+int view_index(lua_State* L);
 template <class State>
 int list_index(lua_State* L);
 template <class State>
@@ -57,16 +52,17 @@ int equal_sessions(lua_State* L);
 int equal_tenants(lua_State* L);
 
 const object_class device_class = {
-    .name = "device", .index = guarded<device_index>, .equal = guarded<equal_devices>};
+    .name = "device", .index = guarded<view_index<device_view>>, .equal = guarded<equal_devices>};
 const object_class part_class = {
-    .name = "part", .index = guarded<part_index>, .equal = guarded<equal_parts>};
-const object_class session_class = {
-    .name = "session", .index = guarded<session_index>, .equal = guarded<equal_sessions>};
+    .name = "part", .index = guarded<view_index<part_view>>, .equal = guarded<equal_parts>};
+const object_class session_class = {.name = "session",
+                                    .index = guarded<view_index<session_view>>,
+                                    .equal = guarded<equal_sessions>};
 const object_class tenant_class = {
-    .name = "tenant", .index = guarded<tenant_index>, .equal = guarded<equal_tenants>};
-const object_class vram_class = {.name = "vram", .index = guarded<vram_index>};
-const object_class kv_class = {.name = "kv", .index = guarded<kv_index>};
-const object_class host_class = {.name = "host", .index = guarded<host_index>};
+    .name = "tenant", .index = guarded<view_index<tenant_view>>, .equal = guarded<equal_tenants>};
+const object_class vram_class = {.name = "vram", .index = guarded<view_index<vram_view>>};
+const object_class kv_class = {.name = "kv", .index = guarded<view_index<kv_view>>};
+const object_class host_class = {.name = "host", .index = guarded<view_index<host_view>>};
 
 template <class State>
 object_class list_class_of(const char* name) {
@@ -120,16 +116,15 @@ void push_count(lua_State* L, std::uint64_t count) {
   lua_pushinteger(L, static_cast<lua_Integer>(count));
 }
 
-void push_reading(lua_State* L, const snapshot& now, const reading& r) {
-  if (!r.present() || r.stale(now.time_ms)) {
+void push_metric(lua_State* L, const metric_entry& m, const object_ref& object) {
+  const reading r = m.read(object);
+  if (!r.present() || r.stale(object.now->time_ms)) {
     lua_pushnil(L);
+  } else if (m.measured_in == unit::truth) {
+    lua_pushboolean(L, r.value != 0 ? 1 : 0);
   } else {
     lua_pushnumber(L, r.value);
   }
-}
-
-void push_metric(lua_State* L, metric_id id, const object_ref& object) {
-  push_reading(L, *object.now, metric(id).read(object));
 }
 
 [[noreturn]] void unknown_field(lua_State* L, const char* what, const std::string& key,
@@ -185,121 +180,10 @@ int device_sessions(lua_State* L) {
   return 1;
 }
 
-int device_index(lua_State* L) {
-  constexpr std::string_view fields[] = {"name", "kind",      "vram",  "temp_c",
-                                         "room", "residents", "parts", "sessions"};
-  const auto& d = check_object<device_view>(L, 1, device_class);
-  const std::string key = key_at(L, 2);
-  if (key == "name") {
-    push_text(L, d.state->name);
-  } else if (key == "kind") {
-    push_text(L, name_of(d.state->kind));
-  } else if (key == "vram") {
-    push_object(L, vram_class, vram_view{d});
-  } else if (const metric_entry* m = find_metric(key);
-             m != nullptr && m->belongs_to == scope::device) {
-    push_metric(L, m->id, {d.now, d.state});
-  } else if (key == "room") {
-    const double room = known_room(*d.now, *d.state);
-    room < 0 ? lua_pushnil(L) : lua_pushnumber(L, room);
-  } else if (key == "residents" || key == "parts") {
-    lua_pushcfunction(L, guarded<device_parts>);
-  } else if (key == "sessions") {
-    lua_pushcfunction(L, guarded<device_sessions>);
-  } else {
-    unknown_field(L, "device", key, fields);
-  }
-  return 1;
-}
-
-int vram_index(lua_State* L) {
-  const auto& d = check_object<vram_view>(L, 1, vram_class);
-  const std::string key = key_at(L, 2);
-  const metric_entry* m = find_metric("vram." + key);
-  if (m == nullptr) {
-    constexpr std::string_view fields[] = {"used", "free", "total", "ours", "used_ratio"};
-    unknown_field(L, "device's vram", key, fields);
-  }
-  push_metric(L, m->id, {d.now, d.state, nullptr, nullptr});
-  return 1;
-}
-
-int part_index(lua_State* L) {
-  constexpr std::string_view fields[] = {"name",     "kind",    "layer",  "device", "bytes",
-                                         "kv_bytes", "movable", "pinned", "age_s",  "weight_bytes"};
-  const auto& p = check_object<part_view>(L, 1, part_class);
-  const std::string key = key_at(L, 2);
-  if (key == "name") {
-    push_text(L, p.state->name);
-  } else if (key == "kind") {
-    push_text(L, name_of(p.state->kind));
-  } else if (key == "layer") {
-    lua_pushinteger(L, p.state->layer);
-  } else if (key == "device") {
-    push_text(L, p.state->device);
-  } else if (key == "bytes") {
-    push_count(L, moving_bytes(*p.state));
-  } else if (key == "weight_bytes") {
-    push_count(L, p.state->weight_bytes);
-  } else if (key == "kv_bytes") {
-    push_count(L, p.state->kv_bytes);
-  } else if (key == "movable") {
-    lua_pushboolean(L, p.state->movable ? 1 : 0);
-  } else if (key == "pinned") {
-    lua_pushboolean(L, p.state->pinned ? 1 : 0);
-  } else if (key == "age_s") {
-    push_metric(L, metric_id::part_age_s, {p.now, nullptr, nullptr, p.state});
-  } else {
-    unknown_field(L, "part", key, fields);
-  }
-  return 1;
-}
-
-int session_index(lua_State* L) {
-  constexpr std::string_view fields[] = {"id", "tenant", "context_tokens", "idle_s", "kv", "home"};
-  const auto& s = check_object<session_view>(L, 1, session_class);
-  const std::string key = key_at(L, 2);
-  if (key == "id") {
-    push_text(L, s.state->id);
-  } else if (key == "tenant") {
-    push_text(L, s.state->tenant);
-  } else if (key == "context_tokens") {
-    push_count(L, s.state->context_tokens);
-  } else if (key == "idle_s") {
-    lua_pushnumber(L, s.state->idle_s);
-  } else if (key == "kv") {
-    push_object(L, kv_class, kv_view{s});
-  } else if (key == "home") {
-    push_text(L, s.state->home);
-  } else {
-    unknown_field(L, "session", key, fields);
-  }
-  return 1;
-}
-
 int tenant_sessions_of(lua_State* L) {
   const auto& t = check_object<tenant_view>(L, 1, tenant_class);
   push_list(L, t.now,
             select(*t.now, pointers(t.now->sessions), selector::of_tenant, {0, t.state->name}));
-  return 1;
-}
-
-int tenant_index(lua_State* L) {
-  constexpr std::string_view fields[] = {"name", "kv_bytes", "gpu_kv_bytes", "sessions"};
-  const auto& t = check_object<tenant_view>(L, 1, tenant_class);
-  const object_ref object{t.now, nullptr, nullptr, nullptr, t.state};
-  const std::string key = key_at(L, 2);
-  if (key == "name") {
-    push_text(L, t.state->name);
-  } else if (key == "kv_bytes") {
-    push_metric(L, metric_id::tenant_kv_bytes, object);
-  } else if (key == "gpu_kv_bytes") {
-    push_metric(L, metric_id::tenant_gpu_kv_bytes, object);
-  } else if (key == "sessions") {
-    lua_pushcfunction(L, guarded<tenant_sessions_of>);
-  } else {
-    unknown_field(L, "tenant", key, fields);
-  }
   return 1;
 }
 
@@ -310,31 +194,168 @@ int kv_bytes_on_device(lua_State* L) {
   return 1;
 }
 
-int kv_index(lua_State* L) {
-  constexpr std::string_view fields[] = {"bytes", "bytes_on"};
-  const auto& kv = check_object<kv_view>(L, 1, kv_class);
-  const std::string key = key_at(L, 2);
-  if (key == "bytes") {
-    push_count(L, kv_bytes_on(*kv.state, nullptr));
-  } else if (key == "bytes_on") {
-    lua_pushcfunction(L, guarded<kv_bytes_on_device>);
-  } else {
-    unknown_field(L, "session's kv", key, fields);
+// A field or method of an object: its name, which the vocabulary's table has too, and what pushes
+// it. Fields that are metrics stand in the table alone.
+template <class View>
+struct member {
+  std::string_view name;
+  void (*push)(lua_State* L, const View& v);
+};
+
+template <native_function Method>
+void push_method(lua_State* L) {
+  lua_pushcfunction(L, guarded<Method>);
+}
+
+constexpr member<device_view> device_members[] = {
+    {"name", [](lua_State* L, const device_view& d) { push_text(L, d.state->name); }},
+    {"kind", [](lua_State* L, const device_view& d) { push_text(L, name_of(d.state->kind)); }},
+    {"vram", [](lua_State* L, const device_view& d) { push_object(L, vram_class, vram_view{d}); }},
+    {"room",
+     [](lua_State* L, const device_view& d) {
+       const double room = known_room(*d.now, *d.state);
+       room < 0 ? lua_pushnil(L) : lua_pushnumber(L, room);
+     }},
+    {"parts", [](lua_State* L, const device_view&) { push_method<device_parts>(L); }},
+    {"residents", [](lua_State* L, const device_view&) { push_method<device_parts>(L); }},
+    {"sessions", [](lua_State* L, const device_view&) { push_method<device_sessions>(L); }},
+};
+
+constexpr member<part_view> part_members[] = {
+    {"name", [](lua_State* L, const part_view& p) { push_text(L, p.state->name); }},
+    {"kind", [](lua_State* L, const part_view& p) { push_text(L, name_of(p.state->kind)); }},
+    {"layer", [](lua_State* L, const part_view& p) { lua_pushinteger(L, p.state->layer); }},
+    {"device", [](lua_State* L, const part_view& p) { push_text(L, p.state->device); }},
+    {"bytes", [](lua_State* L, const part_view& p) { push_count(L, moving_bytes(*p.state)); }},
+    {"weight_bytes",
+     [](lua_State* L, const part_view& p) { push_count(L, p.state->weight_bytes); }},
+    {"kv_bytes", [](lua_State* L, const part_view& p) { push_count(L, p.state->kv_bytes); }},
+    {"movable",
+     [](lua_State* L, const part_view& p) { lua_pushboolean(L, p.state->movable ? 1 : 0); }},
+    {"pinned",
+     [](lua_State* L, const part_view& p) { lua_pushboolean(L, p.state->pinned ? 1 : 0); }},
+    {"age_s",
+     [](lua_State* L, const part_view& p) {
+       push_metric(L, metric(metric_id::part_age_s), {p.now, nullptr, nullptr, p.state});
+     }},
+};
+
+constexpr member<session_view> session_members[] = {
+    {"id", [](lua_State* L, const session_view& s) { push_text(L, s.state->id); }},
+    {"tenant", [](lua_State* L, const session_view& s) { push_text(L, s.state->tenant); }},
+    {"context_tokens",
+     [](lua_State* L, const session_view& s) { push_count(L, s.state->context_tokens); }},
+    {"idle_s", [](lua_State* L, const session_view& s) { lua_pushnumber(L, s.state->idle_s); }},
+    {"kv", [](lua_State* L, const session_view& s) { push_object(L, kv_class, kv_view{s}); }},
+    {"home", [](lua_State* L, const session_view& s) { push_text(L, s.state->home); }},
+};
+
+constexpr member<kv_view> kv_members[] = {
+    {"bytes",
+     [](lua_State* L, const kv_view& kv) { push_count(L, kv_bytes_on(*kv.state, nullptr)); }},
+    {"bytes_on", [](lua_State* L, const kv_view&) { push_method<kv_bytes_on_device>(L); }},
+};
+
+void push_tenant_metric(lua_State* L, metric_id id, const tenant_view& t) {
+  push_metric(L, metric(id), {t.now, nullptr, nullptr, nullptr, t.state});
+}
+
+constexpr member<tenant_view> tenant_members[] = {
+    {"name", [](lua_State* L, const tenant_view& t) { push_text(L, t.state->name); }},
+    {"kv_bytes",
+     [](lua_State* L, const tenant_view& t) {
+       push_tenant_metric(L, metric_id::tenant_kv_bytes, t);
+     }},
+    {"gpu_kv_bytes",
+     [](lua_State* L, const tenant_view& t) {
+       push_tenant_metric(L, metric_id::tenant_gpu_kv_bytes, t);
+     }},
+    {"sessions", [](lua_State* L, const tenant_view&) { push_method<tenant_sessions_of>(L); }},
+};
+
+// What a view is in the vocabulary's table, how errors call it, and its members here.
+template <class View>
+struct shown;
+template <>
+struct shown<device_view> {
+  static constexpr lua_object of = lua_object::device;
+  static constexpr const object_class& kind = device_class;
+  static constexpr const char* called = "device";
+  static constexpr std::span<const member<device_view>> members = device_members;
+  static object_ref object(const device_view& d) { return {d.now, d.state}; }
+};
+template <>
+struct shown<vram_view> {
+  static constexpr lua_object of = lua_object::vram;
+  static constexpr const object_class& kind = vram_class;
+  static constexpr const char* called = "device's vram";
+  static constexpr std::span<const member<vram_view>> members = {};
+  static object_ref object(const vram_view& d) { return {d.now, d.state}; }
+};
+template <>
+struct shown<part_view> {
+  static constexpr lua_object of = lua_object::part;
+  static constexpr const object_class& kind = part_class;
+  static constexpr const char* called = "part";
+  static constexpr std::span<const member<part_view>> members = part_members;
+  static object_ref object(const part_view& p) { return {p.now, nullptr, nullptr, p.state}; }
+};
+template <>
+struct shown<session_view> {
+  static constexpr lua_object of = lua_object::session;
+  static constexpr const object_class& kind = session_class;
+  static constexpr const char* called = "session";
+  static constexpr std::span<const member<session_view>> members = session_members;
+  static object_ref object(const session_view& s) { return {s.now, nullptr, s.state}; }
+};
+template <>
+struct shown<kv_view> {
+  static constexpr lua_object of = lua_object::kv;
+  static constexpr const object_class& kind = kv_class;
+  static constexpr const char* called = "session's kv";
+  static constexpr std::span<const member<kv_view>> members = kv_members;
+  static object_ref object(const kv_view& s) { return {s.now, nullptr, s.state}; }
+};
+template <>
+struct shown<tenant_view> {
+  static constexpr lua_object of = lua_object::tenant;
+  static constexpr const object_class& kind = tenant_class;
+  static constexpr const char* called = "tenant";
+  static constexpr std::span<const member<tenant_view>> members = tenant_members;
+  static object_ref object(const tenant_view& t) {
+    return {t.now, nullptr, nullptr, nullptr, t.state};
   }
+};
+template <>
+struct shown<host_view> {
+  static constexpr lua_object of = lua_object::host;
+  static constexpr const object_class& kind = host_class;
+  static constexpr const char* called = "host";
+  static constexpr std::span<const member<host_view>> members = {};
+  static object_ref object(const host_view& h) { return {h.now}; }
+};
+
+template <class View>
+int view_index(lua_State* L) {
+  using known = shown<View>;
+  const auto& v = check_object<View>(L, 1, known::kind);
+  const std::string key = key_at(L, 2);
+  for (const member<View>& m : known::members) {
+    if (m.name != key) continue;
+    m.push(L, v);
+    return 1;
+  }
+  const metric_entry* m = metric_field(known::of, key);
+  if (m == nullptr) unknown_field(L, known::called, key, member_names(known::of));
+  push_metric(L, *m, known::object(v));
   return 1;
 }
 
-int host_index(lua_State* L) {
-  const auto& h = check_object<host_view>(L, 1, host_class);
-  const std::string key = key_at(L, 2);
-  const metric_entry* m = find_metric("host." + key);
-  if (m == nullptr) {
-    constexpr std::string_view fields[] = {"memory_used_ratio", "memory_available", "memory_total",
-                                           "pressure"};
-    unknown_field(L, "host", key, fields);
-  }
-  push_metric(L, m->id, {h.now, nullptr, nullptr, nullptr});
-  return 1;
+template <class View>
+std::vector<std::string_view> names_of_members() {
+  std::vector<std::string_view> names;
+  for (const member<View>& m : shown<View>::members) names.push_back(m.name);
+  return names;
 }
 
 selector_argument argument_at(lua_State* L, const selector_entry& entry) {
@@ -438,6 +459,23 @@ void push_judged(lua_State* L, const object_ref& object) {
   if (object.part != nullptr) return push_one(L, object.now, object.part);
   if (object.tenant != nullptr) return push_one(L, object.now, object.tenant);
   push_object(L, host_class, host_view{object.now});
+}
+
+std::vector<std::string_view> bound_names(lua_object of) {
+  switch (of) {
+    case lua_object::device:
+      return names_of_members<device_view>();
+    case lua_object::part:
+      return names_of_members<part_view>();
+    case lua_object::session:
+      return names_of_members<session_view>();
+    case lua_object::kv:
+      return names_of_members<kv_view>();
+    case lua_object::tenant:
+      return names_of_members<tenant_view>();
+    default:
+      return {};
+  }
 }
 
 std::string part_name_at(lua_State* L, int index) {

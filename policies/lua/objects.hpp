@@ -4,8 +4,11 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "policies/lua/sandbox_binding.hpp"
+#include "policies/vocabulary/lua_words.hpp"
 #include "policies/vocabulary/table.hpp"
 
 namespace terrane::policies::lua {
@@ -21,6 +24,10 @@ void define_objects(lua_State* L, const scene& looked_at);
 
 // Pushes the object a policy is judged for.
 void push_judged(lua_State* L, const object_ref& object);
+
+// The fields and methods that are bound here: those of the vocabulary's table but for metrics and
+// selectors, which are looked up there. For the test that both have the same.
+std::vector<std::string_view> bound_names(lua_object of);
 
 // What stands at a stack index, for the recorder: a part or its name, a device or its name or a
 // target word, a session's KV. Lua errors when something else does.

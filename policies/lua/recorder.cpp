@@ -1,11 +1,12 @@
 #include "policies/lua/recorder.hpp"
 
-#include <array>
+#include <algorithm>
 
 #include <lauxlib.h>
 #include <lua.h>
 
 #include "policies/lua/objects.hpp"
+#include "policies/vocabulary/lua_words.hpp"
 #include "policies/vocabulary/nearest.hpp"
 
 namespace terrane::policies::lua {
@@ -59,13 +60,13 @@ int record_move(lua_State* L) {
 }
 
 void check_spill_options(lua_State* L) {
-  constexpr std::array<std::string_view, 2> known = {"keep_tokens", "to"};
+  const std::vector<std::string_view> known = key_names(place::spill_options, spoken_in::lua);
   lua_pushnil(L);
   while (lua_next(L, -2) != 0) {
     lua_pop(L, 1);
     const bool is_text = lua_type(L, -1) == LUA_TSTRING;
     const std::string key = is_text ? lua_tostring(L, -1) : "?";
-    if (key == known[0] || key == known[1]) continue;
+    if (std::ranges::find(known, key) != known.end()) continue;
     const std::string hint = name_hint(key, known);
     luaL_error(L, "spill has no option '%s'%s", key.c_str(), hint.c_str());
   }
@@ -136,7 +137,7 @@ int recorder_index(lua_State* L) {
   const std::string key = luaL_checkstring(L, 2);
   const std::optional<verb> known = find_word(verbs(), key);
   if (!known) {
-    const std::string hint = name_hint(key, names_of(verbs()));
+    const std::string hint = name_hint(key, member_names(lua_object::recorder));
     luaL_error(L, "a plan cannot '%s'%s", key.c_str(), hint.c_str());
   }
   switch (*known) {

@@ -212,6 +212,7 @@ std::span<const word<verb>> verbs() { return verb_table; }
 std::span<const word<rule_mode>> modes() { return mode_table; }
 std::span<const word<undo_kind>> undos() { return undo_table; }
 std::span<const unit_entry> units() { return unit_table; }
+bool has_function(const unit_entry& u) { return u.measured_in == unit::bytes && u.symbol != "B"; }
 
 std::span<const selector_entry> selectors() { return selector_table; }
 

@@ -216,13 +216,15 @@ std::span<const selector_entry> selectors();
 const selector_entry* find_selector(list_kind of, std::string_view name);
 std::vector<std::string_view> selector_names(list_kind of);
 
-// A suffix of a quantity: "92%", "4GiB", "5s". A Lua chunk has the byte units as functions, GiB(4).
+// A suffix of a quantity: "92%", "4GiB", "5s".
 struct unit_entry {
   std::string_view symbol;
   unit measured_in;
   double factor;  // to the unit in which readings are kept: ratio, bytes, celsius, seconds, ...
 };
 std::span<const unit_entry> units();
+// Whether a Lua chunk has the unit as a function: those of bytes, GiB(4).
+bool has_function(const unit_entry& u);
 
 std::string_view name_of(scope s);
 std::string_view name_of(comparison c);

@@ -12,6 +12,8 @@ namespace {
 
 using faults_list = std::vector<diagnostic>;
 
+std::string in_quotes(std::string_view name) { return "'" + std::string(name) + "'"; }
+
 // What was read of a condition, and whether it says how long it must hold.
 struct read_condition {
   condition value;
@@ -19,11 +21,11 @@ struct read_condition {
 };
 
 std::optional<metric_id> read_metric(map_reader& map) {
-  map.required_key("metric", "what is compared, such as vram.used_ratio");
-  const std::optional<std::string> name = map.text("metric");
+  map.required_key(policy_key::metric);
+  const std::optional<std::string> name = map.text(policy_key::metric);
   if (!name) return std::nullopt;
   if (const metric_entry* m = find_metric(*name)) return m->id;
-  map.fault(map.optional_key("metric")->where,
+  map.fault(map.optional_key(policy_key::metric)->where,
             "there is no metric '" + *name + "'" + name_hint(*name, metric_names()));
   return std::nullopt;
 }
@@ -75,7 +77,7 @@ void read_term(map_reader& map, read_condition& into) {
   t.where = map.where();
   const std::optional<metric_id> id = read_metric(map);
   const std::optional<comparison> how = read_comparison(map);
-  if (const std::optional<std::int64_t> held = map.duration_ms("held")) {
+  if (const std::optional<std::int64_t> held = map.duration_ms(policy_key::held)) {
     t.held_ms = *held;
     into.held_given = true;
   }
@@ -86,11 +88,11 @@ void read_term(map_reader& map, read_condition& into) {
   if (read_limit_of(map, *how, metric(*id).measured_in, t)) into.value.terms.push_back(t);
 }
 
-void read_group(map_reader& map, const std::string& key, read_condition& into,
-                faults_list& faults) {
-  const node& list = *map.optional_key(key);
-  into.value.how = key == "all_of" ? combination::all_of : combination::any_of;
-  if (const std::optional<std::int64_t> held = map.duration_ms("held")) {
+void read_group(map_reader& map, policy_key which, read_condition& into, faults_list& faults) {
+  const node& list = *map.optional_key(which);
+  const std::string key(row_of(which).name);
+  into.value.how = which == policy_key::all_of ? combination::all_of : combination::any_of;
+  if (const std::optional<std::int64_t> held = map.duration_ms(policy_key::group_held)) {
     into.value.held_ms = *held;
     into.held_given = true;
   }
@@ -110,16 +112,17 @@ void read_group(map_reader& map, const std::string& key, read_condition& into,
   }
 }
 
-std::optional<read_condition> read_condition_of(const node* value, std::string_view key,
+std::optional<read_condition> read_condition_of(const node* value, policy_key which,
                                                 faults_list& faults) {
   if (value == nullptr) return std::nullopt;
   read_condition read;
   read.value.where = value->where;
-  map_reader map(*value, "'" + std::string(key) + "'", faults);
-  if (value->find("all_of") != nullptr) {
-    read_group(map, "all_of", read, faults);
-  } else if (value->find("any_of") != nullptr) {
-    read_group(map, "any_of", read, faults);
+  map_reader map(*value, in_quotes(row_of(which).name), faults);
+  const auto has = [&](policy_key group) { return value->find(row_of(group).name) != nullptr; };
+  if (has(policy_key::all_of)) {
+    read_group(map, policy_key::all_of, read, faults);
+  } else if (has(policy_key::any_of)) {
+    read_group(map, policy_key::any_of, read, faults);
   } else {
     read_term(map, read);
   }
@@ -132,7 +135,8 @@ target_choice read_target(const std::string& name) {
 }
 
 // The places that a key names, one or a list.
-std::vector<target_choice> read_places(map_reader& map, const node& value, std::string_view key) {
+std::vector<target_choice> read_places(map_reader& map, const node& value, policy_key which) {
+  const std::string key = in_quotes(row_of(which).name);
   std::vector<target_choice> places;
   const std::vector<node> single = {value};
   const std::vector<node>& choices = value.kind == node_kind::list ? value.items : single;
@@ -140,25 +144,26 @@ std::vector<target_choice> read_places(map_reader& map, const node& value, std::
     if (choice.kind == node_kind::scalar) {
       places.push_back(read_target(choice.text));
     } else {
-      map.fault(choice.where, "'" + std::string(key) + "' must be a target or a list of targets");
+      map.fault(choice.where, key + " must be a target or a list of targets");
     }
   }
-  if (choices.empty()) map.fault(value.where, "'" + std::string(key) + "' lists no target");
+  if (choices.empty()) map.fault(value.where, key + " lists no target");
   return places;
 }
 
 void read_targets(map_reader& map, declarative_action& action) {
-  if (const node* from = map.optional_key("from")) action.from = read_places(map, *from, "from");
+  if (const node* from = map.optional_key(policy_key::from)) {
+    action.from = read_places(map, *from, policy_key::from);
+  }
   const bool needed = action.action == verb::move || action.action == verb::spill;
-  const node* to = needed ? map.required_key("to", "a device's name, cpu, most_free or coolest")
-                          : map.optional_key("to");
+  const node* to = needed ? map.required_key(policy_key::to) : map.optional_key(policy_key::to);
   if (to == nullptr) return;
-  action.to = read_places(map, *to, "to");
+  action.to = read_places(map, *to, policy_key::to);
 }
 
 // `only`: names or patterns of the objects that a policy is about.
 void read_only(map_reader& policy, rule& r) {
-  const node* value = policy.optional_key("only");
+  const node* value = policy.optional_key(policy_key::only);
   if (value == nullptr) return;
   const std::vector<node> single = {*value};
   for (const node& name : value->kind == node_kind::list ? value->items : single) {
@@ -198,7 +203,7 @@ void read_extent(map_reader& map, const rule& r, declarative_action& action) {
       r.leave.terms, [&](const term& t) { return counts_bytes(r.for_each, metric(t.metric)); });
   const bool to_leave = action.action == verb::move || action.action == verb::spill;
   action.until = counts && to_leave ? extent::leave : extent::all;
-  const std::optional<std::string> written = map.text("until");
+  const std::optional<std::string> written = map.text(policy_key::until);
   if (!written) return;
   if (const std::optional<extent> known = find_word(extents(), *written)) {
     action.until = *known;
@@ -207,20 +212,20 @@ void read_extent(map_reader& map, const rule& r, declarative_action& action) {
     action.until_bytes = static_cast<std::uint64_t>(*bytes);
   } else {
     map.fault(
-        map.optional_key("until")->where,
+        map.optional_key(policy_key::until)->where,
         "'until' must be leave, all or a number of bytes such as 2GiB, not '" + *written + "'");
   }
 }
 
 std::optional<verb> read_verb(const node& value, map_reader& map) {
   std::optional<verb> found;
-  for (const verb v : {verb::move, verb::spill, verb::fetch, verb::yield}) {
-    if (value.find(name_of(v)) == nullptr) continue;
+  for (const word<verb>& w : verbs()) {
+    if (find_yaml_key(place::action, w.name) == nullptr || value.find(w.name) == nullptr) continue;
     if (found) {
       map.fault(value.where, "'do' holds one verb; write a policy for each");
       return std::nullopt;
     }
-    found = v;
+    found = w.value;
   }
   if (!found) {
     map.fault(value.where,
@@ -230,7 +235,7 @@ std::optional<verb> read_verb(const node& value, map_reader& map) {
 }
 
 void read_action(map_reader& policy, rule& r, faults_list& faults) {
-  const node* value = policy.required_key("do", "what is done, such as {move: layers, to: cpu}");
+  const node* value = policy.required_key(policy_key::action);
   if (value == nullptr) return;
   map_reader map(*value, "'do'", faults);
   if (!map.usable()) return;
@@ -240,26 +245,27 @@ void read_action(map_reader& policy, rule& r, faults_list& faults) {
   action.action = *action_verb;
   read_selection(map, action);
   const bool kv = *action_verb == verb::spill || *action_verb == verb::fetch;
-  action.order =
-      map.one_of("order", orderings()).value_or(kv ? ordering::longest_idle : ordering::top_down);
+  action.order = map.one_of(policy_key::order, orderings())
+                     .value_or(kv ? ordering::longest_idle : ordering::top_down);
   read_extent(map, r, action);
   read_targets(map, action);
   if (*action_verb == verb::spill) {
     action.keep_tokens =
-        static_cast<std::uint64_t>(map.integer("keep_tokens", 0, 1'000'000'000).value_or(0));
+        static_cast<std::uint64_t>(map.integer(policy_key::keep_tokens).value_or(0));
   }
   map.finish();
   r.action = std::move(action);
 }
 
 void read_limit(map_reader& policy, rule& r, faults_list& faults) {
-  const node* value = policy.optional_key("limit");
+  const node* value = policy.optional_key(policy_key::limit);
   if (value == nullptr) return;
   map_reader map(*value, "'limit'", faults);
-  map.required_key("bytes", "how much, such as 4GiB");
-  map.required_key("per", "in what time, such as 10s");
-  r.limit.bytes = static_cast<std::uint64_t>(map.quantity("bytes", unit::bytes).value_or(0));
-  r.limit.per_ms = map.duration_ms("per").value_or(0);
+  map.required_key(policy_key::limit_bytes);
+  map.required_key(policy_key::limit_per);
+  r.limit.bytes =
+      static_cast<std::uint64_t>(map.quantity(policy_key::limit_bytes, unit::bytes).value_or(0));
+  r.limit.per_ms = map.duration_ms(policy_key::limit_per).value_or(0);
   map.finish();
   if (r.limit.bytes == 0 || r.limit.per_ms == 0) {
     map.fault(value->where, "'limit' needs bytes and a time above zero");
@@ -267,24 +273,25 @@ void read_limit(map_reader& policy, rule& r, faults_list& faults) {
 }
 
 void read_flapping(map_reader& policy, rule& r, faults_list& faults) {
-  const node* value = policy.optional_key("flapping");
+  const node* value = policy.optional_key(policy_key::flapping);
   if (value == nullptr) return;
   map_reader map(*value, "'flapping'", faults);
-  map.required_key("times", "how often something may come home, such as 3");
-  map.required_key("per", "in what time, such as 10m");
+  map.required_key(policy_key::flapping_times);
+  map.required_key(policy_key::flapping_per);
   r.flapping.times =
-      static_cast<std::int32_t>(map.integer("times", 1, most_flaps).value_or(r.flapping.times));
-  r.flapping.per_ms = map.duration_ms("per").value_or(r.flapping.per_ms);
+      static_cast<std::int32_t>(map.integer(policy_key::flapping_times).value_or(r.flapping.times));
+  r.flapping.per_ms = map.duration_ms(policy_key::flapping_per).value_or(r.flapping.per_ms);
   map.finish();
 }
 
 void read_conditions(map_reader& policy, rule& r, faults_list& faults) {
-  const auto enter = read_condition_of(
-      policy.required_key("enter", "when it begins, with a metric and a limit"), "enter", faults);
-  const auto leave = read_condition_of(
-      policy.required_key("leave", "when it ends; without a second level a policy flaps"), "leave",
-      faults);
-  const auto emergency = read_condition_of(policy.optional_key("emergency"), "emergency", faults);
+  const auto needed = [&](policy_key k) {
+    return read_condition_of(policy.required_key(k), k, faults);
+  };
+  const auto enter = needed(policy_key::enter);
+  const auto leave = needed(policy_key::leave);
+  const auto emergency =
+      read_condition_of(policy.optional_key(policy_key::emergency), policy_key::emergency, faults);
   if (emergency) r.emergency = emergency->value;
   if (enter) r.enter = enter->value;
   if (leave) r.leave = leave->value;
@@ -295,27 +302,26 @@ rule read_policy(const node& value, faults_list& faults) {
   map_reader policy(value, "a policy", faults);
   rule r;
   r.where = value.where;
-  const node* name = policy.required_key("name", "how messages call it");
-  r.name = policy.text("name").value_or("");
+  const node* name = policy.required_key(policy_key::name);
+  r.name = policy.text(policy_key::name).value_or("");
   if (name != nullptr && is_boolean_word(*name)) {
     policy.fault(name->where, "a bare '" + name->text + "' is a boolean in YAML; quote the name");
   }
-  r.mode = policy.one_of("mode", modes()).value_or(rule_mode::enforce);
-  policy.required_key("for_each",
-                      "what it is judged for: gpu, cpu, device, session, tenant, part or host");
-  r.for_each = policy.one_of("for_each", scopes()).value_or(scope::gpu);
+  r.mode = policy.one_of(policy_key::mode, modes()).value_or(rule_mode::enforce);
+  policy.required_key(policy_key::for_each);
+  r.for_each = policy.one_of(policy_key::for_each, scopes()).value_or(scope::gpu);
   read_only(policy, r);
-  r.priority = static_cast<int>(policy.integer("priority", 0, 100).value_or(r.priority));
+  r.priority = static_cast<int>(policy.integer(policy_key::priority).value_or(r.priority));
   read_conditions(policy, r, faults);
-  r.cooldown_ms = policy.duration_ms("cooldown").value_or(0);
-  const std::optional<std::int64_t> min_stay = policy.duration_ms("min_stay");
+  r.cooldown_ms = policy.duration_ms(policy_key::cooldown).value_or(0);
+  const std::optional<std::int64_t> min_stay = policy.duration_ms(policy_key::min_stay);
   read_limit(policy, r, faults);
   read_flapping(policy, r, faults);
   read_action(policy, r, faults);
   const auto* action = std::get_if<declarative_action>(&r.action);
   const bool yields = action != nullptr && action->action == verb::yield;
   r.min_stay_ms = min_stay.value_or(yields ? 0 : r.min_stay_ms);
-  r.undo = policy.one_of("undo", undos()).value_or(undo_kind::none);
+  r.undo = policy.one_of(policy_key::undo, undos()).value_or(undo_kind::none);
   policy.finish();
   return r;
 }
@@ -335,12 +341,12 @@ void load_rules(const std::string& name, std::string_view text, std::vector<rule
     return;
   }
   map_reader file(*root, "a policy file", faults);
-  const node* version = file.required_key("apiVersion", std::string(api_version));
-  if (version != nullptr && version->text != api_version) {
-    file.fault(version->where, "'apiVersion' must be " + std::string(api_version) + ", not '" +
+  const node* version = file.required_key(policy_key::api_version);
+  if (version != nullptr && version->text != policy_version) {
+    file.fault(version->where, "'apiVersion' must be " + std::string(policy_version) + ", not '" +
                                    version->text + "'");
   }
-  const node* list = file.required_key("policies", "a list of policies");
+  const node* list = file.required_key(policy_key::policies);
   file.finish();
   if (list == nullptr) return;
   if (list->kind != node_kind::list) {

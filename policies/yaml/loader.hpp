@@ -11,9 +11,6 @@
 
 namespace terrane::policies::yaml {
 
-// The only value of the `apiVersion` key.
-inline constexpr std::string_view api_version = "terrane/v1";
-
 // Appends the rules of the text, and its faults. Rules with faults of their own are left out.
 void load_rules(const std::string& name, std::string_view text, std::vector<rule>& rules,
                 std::vector<diagnostic>& faults);

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "policies/vocabulary/keys.hpp"
 #include "policies/vocabulary/quantity.hpp"
 #include "policies/vocabulary/table.hpp"
 #include "policies/yaml/document.hpp"
@@ -44,6 +45,20 @@ class map_reader {
     const std::optional<T> value = find_word(words, *name);
     if (!value) unknown_word(key, *name, names_of(words));
     return value;
+  }
+
+  // The same of a key of the vocabulary's table, which has what it should hold and its bounds.
+  const node* optional_key(policy_key k) { return optional_key(row_of(k).name); }
+  const node* required_key(policy_key k) { return required_key(row_of(k).name, row_of(k).says); }
+  std::optional<std::string> text(policy_key k) { return text(row_of(k).name); }
+  std::optional<double> quantity(policy_key k, unit u) { return quantity(row_of(k).name, u); }
+  std::optional<std::int64_t> duration_ms(policy_key k) { return duration_ms(row_of(k).name); }
+  std::optional<std::int64_t> integer(policy_key k) {
+    return integer(row_of(k).name, row_of(k).least, row_of(k).most);
+  }
+  template <class T>
+  std::optional<T> one_of(policy_key k, std::span<const word<T>> words) {
+    return one_of(row_of(k).name, words);
   }
 
   void fault(const source_location& where, std::string message);

@@ -92,7 +92,7 @@ INSTANTIATE_TEST_SUITE_P(
         bad_case{"\"84%\"", "\"84C\"", "'84C' is not a quantity such as 92%"},
         bad_case{"\"84%\"", "\"95%\"", "there is no band"},
         bad_case{":held \"5s\"", ":held \"5\"", "did you mean 5s?"},
-        bad_case{":held \"5s\"", ":hold \"5s\"", "did you mean :held?"},
+        bad_case{":held \"5s\"", ":hold \"5s\"", "did you mean 'held'?"},
         bad_case{"priority = 70", "priority = 7.5", "'priority' must be a whole number"},
         bad_case{"plan = function (gpu, out) end,", "", "needs 'plan'"},
         bad_case{"undo = \"restore\"", "undo = \"back\"", "'undo' must be a function"},
