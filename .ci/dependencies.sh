@@ -11,7 +11,7 @@ build=(cmake ninja-build g++ ccache pkg-config libboost1.81-dev libboost-json1.8
   llvm-19-dev libpcre2-dev libcli11-dev libexpected-dev libsystemd-dev libvulkan-dev
   spirv-headers libzstd-dev zlib1g-dev python3 python3-venv)
 test=(libgtest-dev libgmock-dev libbenchmark-dev spirv-tools clang libclang-rt-dev clang-format clang-tidy systemd
-  libvulkan1 mesa-vulkan-drivers git)
+  libvulkan1 mesa-vulkan-drivers git python3-jsonschema python3-yaml)
 vulkan=(libvulkan1 mesa-vulkan-drivers)
 
 # Ubuntu 24.04 carries a newer Boost than the 1.81 that Debian 12 has beside its default.

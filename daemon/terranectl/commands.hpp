@@ -15,6 +15,9 @@ std::vector<ipc::ctl::further_command> offline_commands();
 
 ipc::ctl::further_command policy_lint();
 ipc::ctl::further_command policy_new();
+ipc::ctl::further_command policy_reference();
+ipc::ctl::further_command policy_schema();
+ipc::ctl::further_command policy_stubs();
 ipc::ctl::further_command policy_test();
 
 }  // namespace terrane::daemon::ctl

@@ -24,7 +24,28 @@ struct wanted_policy {
   std::string name;
   bool lua = false;
   std::string folder = ".";
+  std::string reference;  // the folder with the schema and the stubs; empty: the installed one
 };
+
+constexpr const char* schema_file = "policy.schema.json";
+constexpr const char* stubs_file = "terrane.lua";
+constexpr const char* page_file = "REFERENCE.md";
+
+// Where an installed terranectl has what editors read: ../share/terrane/reference.
+fs::path installed_reference() {
+  std::error_code fault;
+  const fs::path program = fs::read_symlink("/proc/self/exe", fault);
+  return program.parent_path().parent_path() / "share" / "terrane" / "reference";
+}
+
+// The file of that folder, by its whole path; empty when it is not there.
+std::string reference_file(const wanted_policy& wanted, const char* name) {
+  std::error_code fault;
+  const fs::path folder =
+      wanted.reference.empty() ? installed_reference() : fs::absolute(wanted.reference, fault);
+  const fs::path file = (folder / name).lexically_normal();
+  return fs::is_regular_file(file, fault) ? file.string() : "";
+}
 
 std::string filled(std::string_view form, const std::string& name) {
   constexpr std::string_view mark = "@NAME@";
@@ -42,6 +63,22 @@ std::string write_new(const fs::path& path, const std::string& text) {
   const bool whole = std::fwrite(text.data(), 1, text.size(), file) == text.size();
   const bool closed = std::fclose(file) == 0;
   return whole && closed ? "" : path.string() + " could not be written whole";
+}
+
+// How an editor learns the words, and where a person reads them.
+void print_help_for_editors(const context& with, const wanted_policy& wanted,
+                            const std::string& file) {
+  const std::string page = reference_file(wanted, page_file);
+  with.out() << "Every word: " << (page.empty() ? "terranectl policy reference" : page) << "\n";
+  if (file.empty()) {
+    with.out() << "For an editor: terranectl policy "
+               << (wanted.lua ? "stubs >terrane.lua" : "schema >policy.schema.json") << "\n";
+  } else if (wanted.lua) {
+    with.out() << "For lua-language-server, in .luarc.json: {\"workspace.library\": [\"" << file
+               << "\"]}\n";
+  } else {
+    with.out() << "Its first line tells yaml-language-server where the schema is.\n";
+  }
 }
 
 int write_policy(const context& with, const wanted_policy& wanted) {
@@ -65,13 +102,20 @@ int write_policy(const context& with, const wanted_policy& wanted) {
       return with.fail(path.string() + " is there already; nothing was written");
     }
   }
-  const std::string_view form = wanted.lua ? lua_policy_template : yaml_policy_template;
-  for (const auto& [path, text] : {std::pair(policy, form), std::pair(test, test_template)}) {
-    const std::string why = write_new(path, filled(text, wanted.name));
+  const std::string for_editors = reference_file(wanted, wanted.lua ? stubs_file : schema_file);
+  std::string text = filled(wanted.lua ? lua_policy_template : yaml_policy_template, wanted.name);
+  if (!wanted.lua && !for_editors.empty()) {
+    text.insert(0, "# yaml-language-server: $schema=" + for_editors + "\n");
+  }
+  for (const auto& [path, whole] :
+       {std::pair(policy, text), std::pair(test, filled(test_template, wanted.name))}) {
+    const std::string why = write_new(path, whole);
     if (!why.empty()) return with.fail(why);
   }
   if (with.json()) {
-    with.print_json({{"policy", policy.string()}, {"test", test.string()}});
+    with.print_json({{"policy", policy.string()},
+                     {"test", test.string()},
+                     {wanted.lua ? "stubs" : "schema", for_editors}});
     return ipc::ctl::exit_done;
   }
   with.out() << "Wrote " << policy.string() << " and " << test.string() << ". Next:\n"
@@ -79,6 +123,7 @@ int write_policy(const context& with, const wanted_policy& wanted) {
              << "  terranectl policy test " << test.string() << "\n"
              << "  terranectl plan --file " << policy.string()
              << "    (asks the daemon what it would do now)\n";
+  print_help_for_editors(with, wanted, for_editors);
   return ipc::ctl::exit_done;
 }
 
@@ -92,6 +137,9 @@ ipc::ctl::further_command policy_new() {
                 ->required();
             parser.add_flag("--lua", wanted->lua, "In Lua instead of YAML");
             parser.add_option("--dir", wanted->folder, "The folder to write to (default: here)");
+            parser.add_option(
+                "--reference", wanted->reference,
+                "The folder with the schema and the stubs (default: the installed one)");
             return [wanted](const context& with) { return write_policy(with, *wanted); };
           }};
 }

@@ -81,6 +81,32 @@ TEST_F(offline_commands_test, a_new_policy_is_right_and_passes_its_own_test) {
   EXPECT_THAT(out.str(), HasSubstr("2 tests: 2 passed\n"));
 }
 
+TEST_F(offline_commands_test, a_new_policy_tells_editors_and_people_where_the_words_are) {
+  EXPECT_EQ(run({"policy", "reference", "--into", folder.path / "words"}), 0) << err.str();
+  EXPECT_THAT(out.str(), HasSubstr("REFERENCE.md"));
+  const std::string made = folder.path / "words" / "reference";
+  EXPECT_EQ(run({"policy", "new", "day", "--dir", folder.path, "--reference", made}), 0);
+  std::ifstream policy(folder.path / "day.yaml");
+  std::string first;
+  std::getline(policy, first);
+  EXPECT_EQ(first, "# yaml-language-server: $schema=" + made + "/policy.schema.json");
+  EXPECT_EQ(run({"policy", "test", folder.path / "day.test.yaml"}), 0) << out.str();
+  EXPECT_EQ(run({"policy", "new", "dusk", "--lua", "--dir", folder.path, "--reference", made}), 0);
+  EXPECT_THAT(out.str(), HasSubstr("{\"workspace.library\": [\"" + made + "/terrane.lua\"]}"));
+  // Where nothing is installed it says who prints them.
+  EXPECT_EQ(run({"policy", "new", "night", "--dir", folder.path, "--reference", "none"}), 0);
+  EXPECT_THAT(out.str(), HasSubstr("terranectl policy schema >policy.schema.json"));
+}
+
+TEST_F(offline_commands_test, prints_schema_stubs_and_reference) {
+  EXPECT_EQ(run({"policy", "schema"}), 0);
+  EXPECT_TRUE(boost::json::parse(out.str()).at("$defs").is_object());
+  EXPECT_EQ(run({"policy", "stubs"}), 0);
+  EXPECT_THAT(out.str(), HasSubstr("---@meta\n"));
+  EXPECT_EQ(run({"policy", "reference"}), 0);
+  EXPECT_THAT(out.str(), HasSubstr("| `for_each` |"));
+}
+
 TEST_F(offline_commands_test, a_new_policy_overwrites_nothing) {
   write("mine.test.yaml", "precious");
   EXPECT_EQ(run({"policy", "new", "mine", "--dir", folder.path}), 1);
