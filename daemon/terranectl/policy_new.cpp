@@ -28,6 +28,7 @@ struct wanted_policy {
 };
 
 constexpr const char* schema_file = "policy.schema.json";
+constexpr const char* test_schema_file = "test.schema.json";
 constexpr const char* stubs_file = "terrane.lua";
 constexpr const char* page_file = "REFERENCE.md";
 
@@ -65,6 +66,11 @@ std::string write_new(const fs::path& path, const std::string& text) {
   return whole && closed ? "" : path.string() + " could not be written whole";
 }
 
+// What yaml-language-server looks for in a file's first line.
+std::string schema_line(const std::string& schema) {
+  return schema.empty() ? "" : "# yaml-language-server: $schema=" + schema + "\n";
+}
+
 // How an editor learns the words, and where a person reads them.
 void print_help_for_editors(const context& with, const wanted_policy& wanted,
                             const std::string& file) {
@@ -77,7 +83,7 @@ void print_help_for_editors(const context& with, const wanted_policy& wanted,
     with.out() << "For lua-language-server, in .luarc.json: {\"workspace.library\": [\"" << file
                << "\"]}\n";
   } else {
-    with.out() << "Its first line tells yaml-language-server where the schema is.\n";
+    with.out() << "Their first lines tell yaml-language-server where the schemas are.\n";
   }
 }
 
@@ -104,11 +110,10 @@ int write_policy(const context& with, const wanted_policy& wanted) {
   }
   const std::string for_editors = reference_file(wanted, wanted.lua ? stubs_file : schema_file);
   std::string text = filled(wanted.lua ? lua_policy_template : yaml_policy_template, wanted.name);
-  if (!wanted.lua && !for_editors.empty()) {
-    text.insert(0, "# yaml-language-server: $schema=" + for_editors + "\n");
-  }
-  for (const auto& [path, whole] :
-       {std::pair(policy, text), std::pair(test, filled(test_template, wanted.name))}) {
+  if (!wanted.lua) text.insert(0, schema_line(for_editors));
+  const std::string test_text =
+      schema_line(reference_file(wanted, test_schema_file)) + filled(test_template, wanted.name);
+  for (const auto& [path, whole] : {std::pair(policy, text), std::pair(test, test_text)}) {
     const std::string why = write_new(path, whole);
     if (!why.empty()) return with.fail(why);
   }

@@ -57,9 +57,11 @@ ipc::ctl::further_command policy_reference() {
 
 ipc::ctl::further_command policy_schema() {
   return {"policy", "schema", "Print the JSON Schema of YAML policies, for editors",
-          [](CLI::App&) -> ipc::ctl::command_action {
-            return [](const context& with) {
-              with.out() << reference::policy_schema();
+          [](CLI::App& parser) -> ipc::ctl::command_action {
+            const auto of_tests = std::make_shared<bool>(false);
+            parser.add_flag("--tests", *of_tests, "That of their tests, NAME.test.yaml");
+            return [of_tests](const context& with) {
+              with.out() << (*of_tests ? reference::test_schema() : reference::policy_schema());
               return ipc::ctl::exit_done;
             };
           }};

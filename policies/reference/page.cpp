@@ -3,6 +3,8 @@
 
 #include "policies/reference/reference.hpp"
 #include "policies/rule/rule.hpp"
+#include "policies/scenario/keys.hpp"
+#include "policies/scenario/settings.hpp"
 #include "policies/vocabulary/keys.hpp"
 #include "policies/vocabulary/lua_words.hpp"
 
@@ -230,6 +232,72 @@ std::string lua_section() {
   return text;
 }
 
+std::string value_text(const scenario::test_key_entry& k) {
+  using scenario::test_value;
+  switch (k.holds) {
+    case test_value::text:
+      return "a text";
+    case test_value::texts:
+      return "a text, or a list of them";
+    case test_value::duration:
+      return "a time with its unit";
+    case test_value::bytes:
+      return "bytes";
+    case test_value::tokens:
+      return "tokens";
+    case test_value::whole_number:
+      return "a whole number from " + std::to_string(k.least) + " to " + std::to_string(k.most);
+    case test_value::machine:
+      return "a machine, below";
+    case test_value::devices:
+    case test_value::layers:
+    case test_value::parts:
+    case test_value::sessions:
+      return "one, below, or a list of them";
+    case test_value::host:
+      return "settings of the host, below";
+    case test_value::steps:
+      return "a list of steps, below";
+    case test_value::changes:
+      return "settings, below, by the name of whose they are";
+    case test_value::swings:
+      return "`every`, and lists of settings by the name of whose they are";
+    case test_value::moves:
+      return "a text, a list of them, or counts, below";
+    case test_value::texts_by_name:
+      return "a text, or a list of them, by name";
+  }
+  return "";
+}
+
+std::string settings_table(scenario::subject_is what) {
+  table t({"setting", "measured in", "says"});
+  for (const scenario::setting_word& w : scenario::setting_words(what)) {
+    const bool measured = w.holds == scenario::setting_value::quantity;
+    t.row({code(w.name), measured ? std::string(name_of(w.measured_in)) : "", std::string(w.says)});
+  }
+  return t.text() + "\n";
+}
+
+std::string tests_section() {
+  using scenario::subject_is;
+  std::string text =
+      "## Tests\n\n`NAME.test.yaml` tests the policy file NAME beside it; "
+      "`policies/scenario/README.md` tells how.\n\n";
+  for (const word<scenario::test_place>& p : scenario::test_places()) {
+    text += "### In a test: " + std::string(p.says) + "\n\n";
+    table t({"key", "holds", "says", ""});
+    for (const scenario::test_key_entry* k : scenario::keys_of(p.value)) {
+      t.row({code(k->name), value_text(*k), std::string(k->says), k->needed ? "needed" : ""});
+    }
+    text += t.text() + "\n";
+  }
+  text += "### Settings of a device\n\n" + settings_table(subject_is::device);
+  text += "### Settings of the host\n\n" + settings_table(subject_is::host);
+  text += "### Settings of a session\n\n" + settings_table(subject_is::session);
+  return text + "### Settings of parts\n\n" + settings_table(subject_is::parts);
+}
+
 }  // namespace
 
 std::string page() {
@@ -238,13 +306,14 @@ std::string page() {
          "edit.\n`policies/README.md` explains the language. `terranectl policy schema` and "
          "`terranectl policy stubs`\nprint the same for editors; they are installed in "
          "`share/terrane/reference`.\n\n" +
-         yaml_section() + words_section() + metrics_section() + lua_section();
+         yaml_section() + words_section() + metrics_section() + lua_section() + tests_section();
 }
 
 std::span<const made_file> made_files() {
-  static constexpr std::array<made_file, 3> files = {
+  static constexpr std::array<made_file, 4> files = {
       {{"REFERENCE.md", page},
        {"reference/policy.schema.json", policy_schema},
+       {"reference/test.schema.json", test_schema},
        {"reference/terrane.lua", lua_stubs}}};
   return files;
 }

@@ -14,6 +14,8 @@ namespace terrane::policies::reference {
 // JSON Schema, draft 2020-12, of a YAML policy file. What depends on several keys at once, such as
 // a crossed band, is left to lint.
 std::string policy_schema();
+// The same of a test of policies, NAME.test.yaml.
+std::string test_schema();
 // Markdown: every key, metric, word and Lua name with its row.
 std::string page();
 // A `---@meta` file for lua-language-server.

@@ -75,10 +75,12 @@ json_tree one_or_list(const json_tree& item) {
 
 void define_values(json_tree& definitions) {
   for (const word<unit>& u : measures()) {
-    const bool ranged = suits(comparison::within, u.value);
-    json_tree schema = ranged ? range_schema(u.value) : quantity_schema(u.value);
-    schema.add("description", u.says);
-    definitions.add((ranged ? "range_" : "quantity_") + std::string(u.name), std::move(schema));
+    definitions.add("quantity_" + std::string(u.name),
+                    quantity_schema(u.value).add("description", u.says));
+    if (suits(comparison::within, u.value)) {
+      definitions.add("range_" + std::string(u.name),
+                      range_schema(u.value).add("description", "a range of such"));
+    }
   }
   json_tree duration = duration_schema();
   duration.add("description", "a time with its unit, such as 500ms, 5s, 2m or 1h");

@@ -36,7 +36,8 @@ json_tree duration_schema();
 // That schema, or a list of it.
 json_tree one_or_list(const json_tree& item);
 
-// Definitions `quantity_UNIT` of every unit, `range_UNIT` where there are ranges, and `duration`.
+// Definitions `quantity_UNIT` of every unit, `range_UNIT` of those that have ranges, and
+// `duration`.
 void define_values(json_tree& definitions);
 
 }  // namespace terrane::policies::reference

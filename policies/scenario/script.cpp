@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "policies/planner/propose.hpp"
+#include "policies/scenario/keys.hpp"
 #include "policies/scenario/settings.hpp"
 #include "policies/scenario/sources.hpp"
 #include "policies/vocabulary/nearest.hpp"
@@ -33,9 +34,9 @@ class script_reader {
   }
   // The items of a list; a single map or text stands for a list of one.
   std::vector<const node*> items_of(const node& value) const;
-  std::vector<wanted_text> texts(map_reader& map, std::string_view key);
-  std::vector<wanted_text> pairs(map_reader& map, std::string_view key, std::string_view what);
-  double bytes(map_reader& map, std::string_view key);
+  std::vector<wanted_text> texts(map_reader& map, test_key which);
+  std::vector<wanted_text> pairs(map_reader& map, test_key which);
+  double bytes(map_reader& map, test_key which);
 
   void read_device(const node& value);
   void read_layers(const node& value);
@@ -43,15 +44,15 @@ class script_reader {
   session_state* read_session(const node& value);
   void read_places(map_reader& map);
   bool check_device(const wanted_text& name);
-  std::string device_at(map_reader& map, std::string_view key);
+  std::string device_at(map_reader& map, test_key which);
 
   void read_step(const node& value);
   void read_set(const node& value, step& into);
   void read_swing(const node& value, step& into);
-  void read_sensors(map_reader& map, std::string_view key, bool works, step& into);
-  void read_lost(map_reader& map, std::string_view key, bool lost, step& into);
+  void read_sensors(map_reader& map, test_key which, bool works, step& into);
+  void read_lost(map_reader& map, test_key which, bool lost, step& into);
   void read_comings(map_reader& map, step& into);
-  wanted_moves read_moves(map_reader& map, std::string_view key);
+  wanted_moves read_moves(map_reader& map, test_key which);
 
   std::optional<subject> find(const node& name);
   std::vector<std::string_view> device_names() const;
@@ -68,9 +69,10 @@ std::vector<const node*> script_reader::items_of(const node& value) const {
   return items;
 }
 
-std::vector<wanted_text> script_reader::texts(map_reader& map, std::string_view key) {
+std::vector<wanted_text> script_reader::texts(map_reader& map, test_key which) {
   std::vector<wanted_text> all;
-  const node* value = map.optional_key(key);
+  const std::string key(row_of(which).name);
+  const node* value = map.optional_key(which);
   if (value == nullptr) return all;
   for (const node* item : items_of(*value)) {
     if (item->kind == node_kind::scalar) {
@@ -83,14 +85,15 @@ std::vector<wanted_text> script_reader::texts(map_reader& map, std::string_view 
   return all;
 }
 
-std::vector<wanted_text> script_reader::pairs(map_reader& map, std::string_view key,
-                                              std::string_view what) {
+std::vector<wanted_text> script_reader::pairs(map_reader& map, test_key which) {
   std::vector<wanted_text> all;
-  const node* value = map.optional_key(key);
+  const std::string key(row_of(which).name);
+  const node* value = map.optional_key(which);
   if (value == nullptr) return all;
   if (value->kind != node_kind::map) {
-    fault(value->where, "'" + std::string(key) + "' must be a map of " + std::string(what) +
-                            ", not " + std::string(describe(*value)));
+    fault(value->where, "'" + std::string(key) + "' must be a map of " +
+                            std::string(row_of(which).says) + ", not " +
+                            std::string(describe(*value)));
     return all;
   }
   for (const auto& [name, one] : value->entries) {
@@ -105,8 +108,8 @@ std::vector<wanted_text> script_reader::pairs(map_reader& map, std::string_view 
   return all;
 }
 
-double script_reader::bytes(map_reader& map, std::string_view key) {
-  return map.quantity(key, unit::bytes).value_or(0);
+double script_reader::bytes(map_reader& map, test_key which) {
+  return map.quantity(which, unit::bytes).value_or(0);
 }
 
 std::vector<std::string_view> script_reader::device_names() const {
@@ -122,9 +125,9 @@ bool script_reader::check_device(const wanted_text& name) {
   return false;
 }
 
-std::string script_reader::device_at(map_reader& map, std::string_view key) {
-  const node* value = map.required_key(key, "the device that it is on");
-  const std::string name = map.text(key).value_or("");
+std::string script_reader::device_at(map_reader& map, test_key which) {
+  const node* value = map.required_key(which);
+  const std::string name = map.text(which).value_or("");
   if (!name.empty()) check_device({{}, name, value->where});
   return name;
 }
@@ -133,23 +136,23 @@ std::string script_reader::device_at(map_reader& map, std::string_view key) {
 
 void script_reader::read_machine(const node& value) {
   map_reader map(value, "the machine", faults_);
-  if (const node* list = map.required_key("devices", "a list of devices")) {
+  if (const node* list = map.required_key(test_key::devices)) {
     for (const node* d : items_of(*list)) read_device(*d);
   }
-  if (const node* list = map.optional_key("layers")) {
+  if (const node* list = map.optional_key(test_key::layers)) {
     for (const node* l : items_of(*list)) read_layers(*l);
   }
-  if (const node* list = map.optional_key("parts")) {
+  if (const node* list = map.optional_key(test_key::parts)) {
     for (const node* p : items_of(*list)) read_part(*p);
   }
-  if (const node* list = map.optional_key("sessions")) {
+  if (const node* list = map.optional_key(test_key::sessions)) {
     for (const node* s : items_of(*list)) read_session(*s);
   }
   read_places(map);
   into_.start.context_tokens =
-      static_cast<std::uint64_t>(map.quantity("context_tokens", unit::tokens).value_or(0));
-  into_.start.move_ms = map.duration_ms("moves_take").value_or(into_.start.move_ms);
-  if (const node* host = map.optional_key("host")) {
+      static_cast<std::uint64_t>(map.quantity(test_key::context_tokens, unit::tokens).value_or(0));
+  into_.start.move_ms = map.duration_ms(test_key::moves_take).value_or(into_.start.move_ms);
+  if (const node* host = map.optional_key(test_key::host)) {
     for (const change& c : settings_of({subject_is::host, "host"}, *host, into_.start, faults_)) {
       c.apply(into_.start, 0);
     }
@@ -159,14 +162,14 @@ void script_reader::read_machine(const node& value) {
 
 void script_reader::read_device(const node& value) {
   map_reader map(value, "a device", faults_);
-  map.required_key("name", "such as cpu, gpu:fast or vulkan:a");
-  const std::string name = map.text("name").value_or("");
-  map.required_key("total", "how much memory it has, such as 8GiB");
+  map.required_key(test_key::device_name);
+  const std::string name = map.text(test_key::device_name).value_or("");
+  map.required_key(test_key::device_total);
   const std::vector<std::string_view> known = device_names();
   if (std::ranges::find(known, name) != known.end()) {
     map.fault(value.where, "there are two devices '" + name + "'");
   }
-  into_.start.add_device(name, bytes(map, "total"));
+  into_.start.add_device(name, bytes(map, test_key::device_total));
   for (const change& c : settings_of({subject_is::device, name}, map, into_.start)) {
     c.apply(into_.start, 0);
   }
@@ -174,32 +177,33 @@ void script_reader::read_device(const node& value) {
 
 void script_reader::read_layers(const node& value) {
   map_reader map(value, "layers", faults_);
-  const int count = static_cast<int>(map.integer("count", 1, 1000).value_or(1));
-  const double attn = bytes(map, "attn"), ffn = bytes(map, "ffn"), kv = bytes(map, "kv");
-  into_.start.add_layers(count, attn, ffn, device_at(map, "on"), kv);
+  const int count = static_cast<int>(map.integer(test_key::layer_count).value_or(1));
+  const double attn = bytes(map, test_key::layer_attn), ffn = bytes(map, test_key::layer_ffn),
+               kv = bytes(map, test_key::layer_kv);
+  into_.start.add_layers(count, attn, ffn, device_at(map, test_key::layer_on), kv);
   map.finish();
 }
 
 void script_reader::read_part(const node& value) {
   map_reader map(value, "a part", faults_);
-  map.required_key("name", "such as head or layer.3.expert.7");
-  map.required_key("bytes", "how large it is, such as 500MiB");
-  const std::string name = map.text("name").value_or("");
-  const double size = bytes(map, "bytes");
-  into_.start.add_part(name, size, device_at(map, "on"));
+  map.required_key(test_key::part_name);
+  map.required_key(test_key::part_bytes);
+  const std::string name = map.text(test_key::part_name).value_or("");
+  const double size = bytes(map, test_key::part_bytes);
+  into_.start.add_part(name, size, device_at(map, test_key::part_on));
   map.finish();
 }
 
 session_state* script_reader::read_session(const node& value) {
   map_reader map(value, "a session", faults_);
-  map.required_key("id", "how the trace calls it");
-  const std::string id = map.text("id").value_or("");
+  map.required_key(test_key::session_id);
+  const std::string id = map.text(test_key::session_id).value_or("");
   if (std::ranges::find(sessions_, id) != sessions_.end()) {
     map.fault(value.where, "there are two sessions '" + id + "'");
   }
   sessions_.push_back(id);
-  const double kv = bytes(map, "kv");
-  const std::string on = device_at(map, "on");
+  const double kv = bytes(map, test_key::session_kv);
+  const std::string on = device_at(map, test_key::session_on);
   session_state& s = into_.start.add_session(id, 0, kv, on);
   for (const change& c : settings_of({subject_is::session, id}, map, into_.start)) {
     c.apply(into_.start, 0);
@@ -208,12 +212,12 @@ session_state* script_reader::read_session(const node& value) {
 }
 
 void script_reader::read_places(map_reader& map) {
-  for (const wanted_text& name : texts(map, "pinned")) {
+  for (const wanted_text& name : texts(map, test_key::pinned)) {
     const std::vector<std::string> parts = parts_like(into_.start, name.text);
     if (parts.empty()) fault(name.where, "the machine has no part '" + name.text + "'");
     for (const std::string& p : parts) into_.start.part(p).pinned = true;
   }
-  for (const wanted_text& name : texts(map, "broken")) {
+  for (const wanted_text& name : texts(map, test_key::broken)) {
     if (check_device(name)) into_.start.broken_targets.insert(name.text);
   }
 }
@@ -229,26 +233,26 @@ void script_reader::read_trace(const node& value) {
 
 void script_reader::read_step(const node& value) {
   map_reader map(value, "a step", faults_);
-  map.required_key("at", "a time such as 5s");
+  map.required_key(test_key::at);
   step s;
   s.where = value.where;
-  s.at_ms = map.duration_ms("at").value_or(0);
+  s.at_ms = map.duration_ms(test_key::at).value_or(0);
   if (!into_.steps.empty() && s.at_ms <= into_.steps.back().at_ms) {
     map.fault(value.where, "a step must be later than the one before it");
   }
   if (s.at_ms > longest_trace_ms) map.fault(value.where, "a trace lasts at most seven days");
   read_comings(map, s);
-  if (const node* changes = map.optional_key("set")) read_set(*changes, s);
-  if (const node* shaken = map.optional_key("swing")) read_swing(*shaken, s);
-  read_sensors(map, "stop", false, s);
-  read_sensors(map, "resume", true, s);
-  read_lost(map, "lose", true, s);
-  read_lost(map, "find", false, s);
-  s.moves = read_moves(map, "expect");
-  s.shadow = read_moves(map, "shadow");
-  s.says = texts(map, "says");
-  s.why = pairs(map, "why", "parts or sessions and what `why` says of them");
-  s.placed = pairs(map, "placed", "parts and the devices they must be on");
+  if (const node* changes = map.optional_key(test_key::set)) read_set(*changes, s);
+  if (const node* shaken = map.optional_key(test_key::swing)) read_swing(*shaken, s);
+  read_sensors(map, test_key::stop, false, s);
+  read_sensors(map, test_key::resume, true, s);
+  read_lost(map, test_key::lose, true, s);
+  read_lost(map, test_key::find, false, s);
+  s.moves = read_moves(map, test_key::expect);
+  s.shadow = read_moves(map, test_key::shadow);
+  s.says = texts(map, test_key::says);
+  s.why = pairs(map, test_key::why);
+  s.placed = pairs(map, test_key::placed);
   for (const wanted_text& p : s.placed) {
     if (parts_like(into_.start, p.about).empty()) {
       fault(p.where, "the machine has no part '" + p.about + "'");
@@ -291,13 +295,13 @@ void script_reader::read_set(const node& value, step& into) {
 // {every: 2s, gpu: {others: [0GiB, 2GiB]}}
 void script_reader::read_swing(const node& value, step& into) {
   map_reader map(value, "'swing'", faults_);
-  map.required_key("every", "how long each value stays, such as 1s");
-  const std::int64_t every_ms = map.duration_ms("every").value_or(0);
-  if (map.usable() && value.find("every") != nullptr && every_ms <= 0) {
+  map.required_key(test_key::swing_every);
+  const std::int64_t every_ms = map.duration_ms(test_key::swing_every).value_or(0);
+  if (map.usable() && value.find(row_of(test_key::swing_every).name) != nullptr && every_ms <= 0) {
     map.fault(value.where, "'every' must be above zero");
   }
   for (const auto& [name, changes] : value.entries) {
-    if (name.text == "every") continue;
+    if (name.text == row_of(test_key::swing_every).name) continue;
     const std::optional<subject> who = find(name);
     if (!who) continue;
     for (std::vector<change>& turns : turns_of(*who, changes, into_.start, faults_)) {
@@ -306,10 +310,10 @@ void script_reader::read_swing(const node& value, step& into) {
   }
 }
 
-void script_reader::read_sensors(map_reader& map, std::string_view key, bool works, step& into) {
+void script_reader::read_sensors(map_reader& map, test_key which, bool works, step& into) {
   constexpr std::array<std::string_view, 6> known = {"vram",        "temp",     "power",
                                                      "utilisation", "throttle", "fan"};
-  for (const wanted_text& named : texts(map, key)) {
+  for (const wanted_text& named : texts(map, which)) {
     const std::size_t dot = named.text.rfind('.');
     const std::string device = named.text.substr(0, dot);
     const std::string sensor = dot == std::string::npos ? "" : named.text.substr(dot + 1);
@@ -326,8 +330,8 @@ void script_reader::read_sensors(map_reader& map, std::string_view key, bool wor
   }
 }
 
-void script_reader::read_lost(map_reader& map, std::string_view key, bool lost, step& into) {
-  for (const wanted_text& name : texts(map, key)) {
+void script_reader::read_lost(map_reader& map, test_key which, bool lost, step& into) {
+  for (const wanted_text& name : texts(map, which)) {
     if (!check_device(name)) continue;
     into.changes.push_back(
         {name.text + " lost",
@@ -337,7 +341,7 @@ void script_reader::read_lost(map_reader& map, std::string_view key, bool lost, 
 
 // Sessions that begin or end.
 void script_reader::read_comings(map_reader& map, step& into) {
-  if (const node* list = map.optional_key("open")) {
+  if (const node* list = map.optional_key(test_key::open)) {
     for (const node* item : items_of(*list)) {
       const session_state opened = *read_session(*item);
       into_.start.end_session(opened.id);
@@ -345,7 +349,7 @@ void script_reader::read_comings(map_reader& map, step& into) {
           {opened.id + " opens", [opened](machine& m, std::int64_t) { m.begin_session(opened); }});
     }
   }
-  for (const wanted_text& name : texts(map, "close")) {
+  for (const wanted_text& name : texts(map, test_key::close)) {
     if (std::erase(sessions_, name.text) == 0) {
       fault(name.where, "there is no session '" + name.text + "'");
     }
@@ -354,23 +358,23 @@ void script_reader::read_comings(map_reader& map, step& into) {
   }
 }
 
-wanted_moves script_reader::read_moves(map_reader& map, std::string_view key) {
+wanted_moves script_reader::read_moves(map_reader& map, test_key which) {
   wanted_moves wanted;
   wanted.where = map.where();
-  const node* value = map.optional_key(key);
+  const node* value = map.optional_key(which);
   if (value == nullptr) return wanted;
   wanted.where = value->where;
   if (value->kind != node_kind::map) {
-    for (wanted_text& t : texts(map, key)) wanted.exactly.push_back(std::move(t.text));
+    for (wanted_text& t : texts(map, which)) wanted.exactly.push_back(std::move(t.text));
     return wanted;
   }
-  map_reader counts(*value, "'" + std::string(key) + "'", faults_);
-  const auto count = [&](std::string_view name) -> std::optional<std::size_t> {
-    const auto n = counts.integer(name, 0, 1'000'000);
+  map_reader counts(*value, "'" + std::string(row_of(which).name) + "'", faults_);
+  const auto count = [&](test_key limit) -> std::optional<std::size_t> {
+    const auto n = counts.integer(limit);
     return n ? std::optional(static_cast<std::size_t>(*n)) : std::nullopt;
   };
-  wanted.at_least = count("at_least");
-  wanted.at_most = count("at_most");
+  wanted.at_least = count(test_key::at_least);
+  wanted.at_most = count(test_key::at_most);
   counts.finish();
   if (!wanted.counted()) counts.fault(value->where, "write 'at_least', 'at_most' or both");
   return wanted;
@@ -385,14 +389,14 @@ policy_set::load_result<script> read_script(const std::string& name, std::string
   faults_list faults;
   script read;
   map_reader top(*document, "a scenario", faults);
-  top.required_key("scenario", "one sentence that says what it shows");
-  read.title = top.text("scenario").value_or("");
+  top.required_key(test_key::scenario);
+  read.title = top.text(test_key::scenario).value_or("");
   read.policies = load_policies({name, text, folder}, top, faults);
   script_reader reader(read, faults);
-  if (const node* m = top.required_key("machine", "its devices, layers and sessions")) {
+  if (const node* m = top.required_key(test_key::machine)) {
     reader.read_machine(*m);
   }
-  if (const node* t = top.required_key("trace", "a list of steps")) reader.read_trace(*t);
+  if (const node* t = top.required_key(test_key::trace)) reader.read_trace(*t);
   top.finish();
   if (!faults.empty()) return tl::unexpected(std::move(faults));
   return read;

@@ -26,56 +26,52 @@ struct written {
 
 using setter = void (*)(machine& m, const std::string& who, const written& to, std::int64_t now_ms);
 
-enum class value_kind { quantity, text, device, truth };
-
 struct setting {
-  std::string_view name;
-  value_kind kind;
-  unit measured_in;
+  setting_word word;
   setter set;
   metric_id metric = {};  // of a reading
 };
 
 constexpr setting device_settings[] = {
-    {"total", value_kind::quantity, unit::bytes,
+    {{"total", setting_value::quantity, unit::bytes, "the device's memory"},
      [](machine& m, const std::string& who, const written& to, std::int64_t) {
        m.device(who).total = to.number;
      }},
-    {"others", value_kind::quantity, unit::bytes,
+    {{"others", setting_value::quantity, unit::bytes, "memory that other programs use"},
      [](machine& m, const std::string& who, const written& to, std::int64_t) {
        m.device(who).others = to.number;
      }},
-    {"reserved", value_kind::quantity, unit::bytes,
+    {{"reserved", setting_value::quantity, unit::bytes, "memory that must stay free"},
      [](machine& m, const std::string& who, const written& to, std::int64_t) {
        m.device(who).state.vram_reserved = {to.number, 0, 1'000'000'000};
      }},
 };
 
 constexpr setting session_settings[] = {
-    {"tenant", value_kind::text, unit::count,
+    {{"tenant", setting_value::text, unit::count, "the user whose it is"},
      [](machine& m, const std::string& who, const written& to, std::int64_t) {
        m.session(who).tenant = to.text;
      }},
-    {"tokens", value_kind::quantity, unit::tokens,
+    {{"tokens", setting_value::quantity, unit::tokens, "tokens in its context"},
      [](machine& m, const std::string& who, const written& to, std::int64_t) {
        m.session(who).context_tokens = static_cast<std::uint64_t>(to.number);
      }},
-    {"idle", value_kind::quantity, unit::seconds,
+    {{"idle", setting_value::quantity, unit::seconds, "time since its last token"},
      [](machine& m, const std::string& who, const written& to, std::int64_t) {
        m.session(who).idle_s = to.number;
      }},
 };
 
 constexpr setting part_settings[] = {
-    {"device", value_kind::device, unit::bytes,
+    {{"device", setting_value::device, unit::bytes, "where it is: someone else moved it"},
      [](machine& m, const std::string& who, const written& to, std::int64_t) {
        m.part(who).device = to.text;
      }},
-    {"kv", value_kind::quantity, unit::bytes,
+    {{"kv", setting_value::quantity, unit::bytes, "the KV cache beside it"},
      [](machine& m, const std::string& who, const written& to, std::int64_t) {
        m.part(who).kv_bytes = static_cast<std::uint64_t>(to.number);
      }},
-    {"pinned", value_kind::truth, unit::bytes,
+    {{"pinned", setting_value::truth, unit::bytes, "whether the administrator wants it to stay"},
      [](machine& m, const std::string& who, const written& to, std::int64_t) {
        m.part(who).pinned = to.number != 0;
      }},
@@ -97,11 +93,14 @@ std::vector<setting> readings_of(subject_is what) {
   std::vector<setting> list;
   for (const metric_entry& m : metrics()) {
     if (what == subject_is::device && m.device_field != nullptr && !m.name.starts_with("vram.")) {
-      list.push_back({m.name, value_kind::quantity, m.measured_in, set_device_reading, m.id});
+      list.push_back(
+          {{m.name, setting_value::quantity, m.measured_in, m.says}, set_device_reading, m.id});
     }
     if (what == subject_is::host && m.host_field != nullptr && m.name.starts_with(of_host)) {
-      list.push_back({m.name.substr(of_host.size()), value_kind::quantity, m.measured_in,
-                      set_host_reading, m.id});
+      list.push_back(
+          {{m.name.substr(of_host.size()), setting_value::quantity, m.measured_in, m.says},
+           set_host_reading,
+           m.id});
     }
   }
   return list;
@@ -138,14 +137,14 @@ std::string describe_subject(const subject& who) {
 // Why the text is no value of the setting, or nothing.
 std::string read_value(const setting& s, const std::string& text, const machine& m, written& into) {
   into.text = text;
-  if (s.kind == value_kind::quantity) {
-    const parsed<double> number = parse_quantity(text, s.measured_in);
+  if (s.word.holds == setting_value::quantity) {
+    const parsed<double> number = parse_quantity(text, s.word.measured_in);
     if (!number) return number.error();
     into.number = *number;
-  } else if (s.kind == value_kind::truth) {
+  } else if (s.word.holds == setting_value::truth) {
     if (text != "true" && text != "false") return "'" + text + "' is neither true nor false";
     into.number = text == "true" ? 1 : 0;
-  } else if (s.kind == value_kind::device) {
+  } else if (s.word.holds == setting_value::device) {
     std::vector<std::string_view> known;
     for (const machine_device& d : m.devices()) known.push_back(d.state.name);
     if (std::ranges::find(known, text) == known.end()) {
@@ -157,7 +156,7 @@ std::string read_value(const setting& s, const std::string& text, const machine&
 
 std::optional<change> read_change(const setting& s, const subject& who, const node& value,
                                   const machine& m, map_reader& map) {
-  const std::string key(s.name);
+  const std::string key(s.word.name);
   if (value.kind != node_kind::scalar) {
     map.fault(value.where,
               "'" + key + "' must be a single value, not " + std::string(describe(value)));
@@ -179,6 +178,12 @@ std::optional<change> read_change(const setting& s, const subject& who, const no
 
 }  // namespace
 
+std::vector<setting_word> setting_words(subject_is what) {
+  std::vector<setting_word> words;
+  for (const setting& s : settings_for(what)) words.push_back(s.word);
+  return words;
+}
+
 std::vector<std::string> parts_like(const machine& m, std::string_view pattern) {
   std::vector<std::string> names;
   for (const part_state& p : m.parts()) {
@@ -190,7 +195,7 @@ std::vector<std::string> parts_like(const machine& m, std::string_view pattern) 
 std::vector<change> settings_of(const subject& who, map_reader& map, const machine& m) {
   std::vector<change> changes;
   for (const setting& s : settings_for(who.what)) {
-    const node* value = map.optional_key(s.name);
+    const node* value = map.optional_key(s.word.name);
     if (value == nullptr) continue;
     if (auto c = read_change(s, who, *value, m, map)) changes.push_back(std::move(*c));
   }
@@ -209,11 +214,11 @@ std::vector<std::vector<change>> turns_of(const subject& who, const node& value,
   std::vector<std::vector<change>> all;
   map_reader map(value, describe_subject(who), faults);
   for (const setting& s : settings_for(who.what)) {
-    const node* list = map.optional_key(s.name);
+    const node* list = map.optional_key(s.word.name);
     if (list == nullptr) continue;
     if (list->kind != node_kind::list || list->items.size() < 2) {
       map.fault(list->where,
-                "'" + std::string(s.name) + "' must be a list of values to take turns");
+                "'" + std::string(s.word.name) + "' must be a list of values to take turns");
       continue;
     }
     std::vector<change> turns;

@@ -19,6 +19,16 @@ struct subject {
   std::string name;
 };
 
+// What may be set, and how it is written: for the schema and the reference page.
+enum class setting_value { quantity, text, device, truth };
+struct setting_word {
+  std::string_view name;
+  setting_value holds;
+  unit measured_in;  // of a quantity
+  std::string_view says;
+};
+std::vector<setting_word> setting_words(subject_is what);
+
 // The parts of a machine that a name or a pattern means.
 std::vector<std::string> parts_like(const machine& m, std::string_view pattern);
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <system_error>
 
+#include "policies/scenario/keys.hpp"
+
 namespace terrane::policies::scenario {
 namespace {
 
@@ -88,9 +90,10 @@ policy_set_ptr load_policies(const scenario_file& file, map_reader& top,
   const std::size_t before = faults.size();
   std::vector<fs::path> paths;
   std::vector<policy_source> within;
-  if (const node* names = top.optional_key("policies")) paths = named_files(*names, file, top);
+  if (const node* names = top.optional_key(test_key::policies))
+    paths = named_files(*names, file, top);
   for (const policy_language language : {policy_language::yaml, policy_language::lua}) {
-    const std::string_view key = language == policy_language::yaml ? "yaml" : "lua";
+    const test_key key = language == policy_language::yaml ? test_key::yaml : test_key::lua;
     if (const node* block = top.optional_key(key); block != nullptr && top.text(key)) {
       within.push_back({file.name, in_place(file, *block), language});
     }

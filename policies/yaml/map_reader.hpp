@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "policies/vocabulary/keys.hpp"
@@ -16,6 +17,9 @@
 #include "policies/yaml/document.hpp"
 
 namespace terrane::policies::yaml {
+
+template <class Key>
+concept table_key = std::is_enum_v<Key>;
 
 class map_reader {
  public:
@@ -47,17 +51,34 @@ class map_reader {
     return value;
   }
 
-  // The same of a key of the vocabulary's table, which has what it should hold and its bounds.
-  const node* optional_key(policy_key k) { return optional_key(row_of(k).name); }
-  const node* required_key(policy_key k) { return required_key(row_of(k).name, row_of(k).says); }
-  std::optional<std::string> text(policy_key k) { return text(row_of(k).name); }
-  std::optional<double> quantity(policy_key k, unit u) { return quantity(row_of(k).name, u); }
-  std::optional<std::int64_t> duration_ms(policy_key k) { return duration_ms(row_of(k).name); }
-  std::optional<std::int64_t> integer(policy_key k) {
+  // The same of a key of a table, which has what it should hold and its bounds: policy_key, or
+  // another whose row_of() is found beside it.
+  template <table_key Key>
+  const node* optional_key(Key k) {
+    return optional_key(row_of(k).name);
+  }
+  template <table_key Key>
+  const node* required_key(Key k) {
+    return required_key(row_of(k).name, row_of(k).says);
+  }
+  template <table_key Key>
+  std::optional<std::string> text(Key k) {
+    return text(row_of(k).name);
+  }
+  template <table_key Key>
+  std::optional<double> quantity(Key k, unit u) {
+    return quantity(row_of(k).name, u);
+  }
+  template <table_key Key>
+  std::optional<std::int64_t> duration_ms(Key k) {
+    return duration_ms(row_of(k).name);
+  }
+  template <table_key Key>
+  std::optional<std::int64_t> integer(Key k) {
     return integer(row_of(k).name, row_of(k).least, row_of(k).most);
   }
-  template <class T>
-  std::optional<T> one_of(policy_key k, std::span<const word<T>> words) {
+  template <table_key Key, class T>
+  std::optional<T> one_of(Key k, std::span<const word<T>> words) {
     return one_of(row_of(k).name, words);
   }
 

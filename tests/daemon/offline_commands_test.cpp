@@ -100,7 +100,9 @@ TEST_F(offline_commands_test, a_new_policy_tells_editors_and_people_where_the_wo
 
 TEST_F(offline_commands_test, prints_schema_stubs_and_reference) {
   EXPECT_EQ(run({"policy", "schema"}), 0);
-  EXPECT_TRUE(boost::json::parse(out.str()).at("$defs").is_object());
+  EXPECT_TRUE(boost::json::parse(out.str()).at("$defs").at("policy").is_object());
+  EXPECT_EQ(run({"policy", "schema", "--tests"}), 0);
+  EXPECT_TRUE(boost::json::parse(out.str()).at("$defs").at("step").is_object());
   EXPECT_EQ(run({"policy", "stubs"}), 0);
   EXPECT_THAT(out.str(), HasSubstr("---@meta\n"));
   EXPECT_EQ(run({"policy", "reference"}), 0);

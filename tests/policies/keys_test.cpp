@@ -1,10 +1,12 @@
 // The keys of the vocabulary's table and those that the loaders know are the same.
-#include "policies/vocabulary/keys.hpp"
+#include "policies/scenario/keys.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "policies/lua/loader.hpp"
+#include "policies/scenario/script.hpp"
+#include "policies/vocabulary/keys.hpp"
 #include "policies/yaml/loader.hpp"
 
 namespace terrane::policies {
@@ -207,6 +209,63 @@ TEST(keys, defaults_are_as_they_say) {
     EXPECT_EQ(same.flapping.times, plain.flapping.times);
     EXPECT_EQ(same.flapping.per_ms, plain.flapping.per_ms);
     EXPECT_EQ(same.undo, plain.undo);
+  }
+}
+
+// A test in which that key of that place holds a nested list.
+std::string test_with(const scenario::test_key_entry& k) {
+  using scenario::test_place;
+  values keys = {{"scenario", "s"},
+                 {"yaml", "'{apiVersion: terrane/v1, policies: []}'"},
+                 {"machine", "{devices: {name: gpu, total: 8GiB}}"},
+                 {"trace", "[{at: 1s}]"}};
+  const std::string value = "[[x]]";
+  const std::string own = "{" + std::string(k.name) + ": " + value + "}";
+  const auto in_machine = [&](const std::string& list) {
+    const std::string devices = "{name: gpu, total: 8GiB}";
+    return with(keys, "machine", "{devices: " + devices + ", " + list + ": " + own + "}");
+  };
+  switch (k.in) {
+    case test_place::file:
+      keys = with(keys, k.name, value);
+      break;
+    case test_place::machine:
+      keys = with(keys, "machine", own);
+      break;
+    case test_place::device:
+      keys = with(keys, "machine", "{devices: " + own + "}");
+      break;
+    case test_place::layers:
+      keys = in_machine("layers");
+      break;
+    case test_place::part:
+      keys = in_machine("parts");
+      break;
+    case test_place::session:
+      keys = in_machine("sessions");
+      break;
+    case test_place::step:
+      keys = with(keys, "trace", "[" + own + "]");
+      break;
+    case test_place::counts:
+      keys = with(keys, "trace", "[{at: 1s, expect: " + own + "}]");
+      break;
+    case test_place::swing:
+      keys = with(keys, "trace", "[{at: 1s, swing: " + own + "}]");
+      break;
+  }
+  return written(keys, ": ");
+}
+
+TEST(test_keys, are_all_read_and_in_the_order_of_their_ids) {
+  for (std::size_t i = 0; i < scenario::test_keys().size(); ++i) {
+    const scenario::test_key_entry& k = scenario::test_keys()[i];
+    EXPECT_EQ(static_cast<std::size_t>(k.id), i);
+    const auto read = scenario::read_script("t.yaml", test_with(k), ".");
+    ASSERT_FALSE(read.has_value()) << k.name;
+    for (const diagnostic& d : read.error()) {
+      EXPECT_THAT(d.message, Not(HasSubstr("has no key"))) << k.name;
+    }
   }
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The JSON Schema of policies agrees with the loader: what one of them takes or refuses, so does the other.
+"""The JSON Schemas of policies and of their tests agree with the readers: what one takes or refuses, so does the other.
 
     schema_test.py TERRANECTL SOURCES
 
@@ -7,6 +7,7 @@ Skipped (77) where the packages jsonschema and yaml of Python are not installed.
 """
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -146,70 +147,171 @@ REFUSED = [
 ]
 
 
-def changed(pieces):
-    text = GOOD
+GOOD_TEST = """\
+scenario: Layers leave a full card and come back
+yaml: |
+  apiVersion: terrane/v1
+  policies:
+    - name: spill
+      for_each: gpu
+      enter: {metric: vram.used_ratio, above: 92%, held: 5s}
+      leave: {metric: vram.used_ratio, below: 84%}
+      do: {move: layers, to: cpu}
+machine:
+  devices:
+    - {name: cpu, total: 32GiB}
+    - {name: gpu, total: 8GiB, temp_c: 60C, reserved: 64MiB}
+  layers: {count: 6, attn: 512MiB, ffn: 512MiB, on: gpu}
+  parts: {name: head, bytes: 10MiB, on: cpu}
+  sessions: [{id: a, kv: 1MiB, on: cpu, tokens: 100, idle: 5s, tenant: alice}]
+  pinned: head
+  context_tokens: 8192
+  moves_take: 100ms
+  host: {time: 22:00, weekday: Mon, on_battery: false, memory_total: 32GiB}
+trace:
+  - {at: 10s, set: {gpu: {others: 1.5GiB}, host: {pressure: 5%}}, open: {id: b, kv: 1MiB, on: cpu}}
+  - at: 14s
+  - at: 15s
+    expect: [move layer.5.ffn from gpu to cpu, move layer.5.attn from gpu to cpu]
+    placed: {layer.4.*: gpu}
+    why: {layer.5.attn: spill}
+    says: vram.used_ratio
+  - {at: 16s, swing: {every: 1s, gpu: {temp_c: [60C, 61C]}}, close: b, stop: gpu.temp}
+"""
+
+TEST_TAKEN = [
+    [("devices:\n    - {name: cpu", "devices:\n    - {others: 1GiB, name: cpu")],
+    [("expect: [move layer.5.ffn from gpu to cpu, move layer.5.attn from gpu to cpu]", "expect: {at_least: 1}")],
+    [("stop: gpu.temp", "stop: [gpu.temp, gpu.power]")],
+    [("pinned: head", "pinned: [head, layer.0.*]")],
+    [("swing: {every: 1s, gpu: {temp_c: [60C, 61C]}}", "swing: {every: 1s, host: {on_battery: [true, false]}}")],
+    [("says: vram.used_ratio", "lose: []")],
+]
+
+TEST_REFUSED = [
+    [("scenario: Layers leave a full card and come back\n", "")],
+    [("machine:", "machines:")],
+    [("trace:", "traces:")],
+    [("total: 32GiB", "total: 32C")],
+    [("temp_c: 60C", "temperature: 60C")],
+    [("count: 6", "count: 0")],
+    [(", on: gpu}", "}")],
+    [("parts: {name: head, ", "parts: {")],
+    [("tokens: 100", "tokens: many")],
+    [("idle: 5s", "idle: 5C")],
+    [("moves_take: 100ms", "moves_take: 100")],
+    [("time: 22:00", "time: 25:00")],
+    [("weekday: Mon", "weekday: Moon")],
+    [("on_battery: false", "on_battery: no")],
+    [("at: 14s", "at: 14")],
+    [("at: 14s", "after: 14s")],
+    [("set: {gpu: {others: 1.5GiB}", "set: {gpu: {other: 1.5GiB}")],
+    [("set: {gpu: {others: 1.5GiB}", "set: {gpu: {others: [1GiB, 2GiB]}")],
+    [("pressure: 5%", "pressure: 5GiB")],
+    [("expect: [move layer.5.ffn from gpu to cpu, move layer.5.attn from gpu to cpu]", "expect: {about: 2}")],
+    [("expect: [move layer.5.ffn from gpu to cpu, move layer.5.attn from gpu to cpu]", "expect: {}")],
+    [("placed: {layer.4.*: gpu}", "placed: gpu")],
+    [("temp_c: [60C, 61C]", "temp_c: [60C]")],
+    [("every: 1s, ", "")],
+    [("stop: gpu.temp", "stop: {gpu: temp}")],
+]
+
+
+class plain_loader(yaml.SafeLoader):
+    """22:00 is a text and so are on, off, yes and no, as in YAML 1.2 and for the reader."""
+
+
+plain_loader.yaml_implicit_resolvers = {
+    first: [(tag, what) for tag, what in known if tag not in ("tag:yaml.org,2002:int", "tag:yaml.org,2002:bool")]
+    for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+plain_loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"[-+]?[0-9]+$"), list("-+0123456789"))
+plain_loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"(true|false)$"), list("tf"))
+
+
+def changed(good, pieces):
+    text = good
     for old, new in pieces:
         assert old in text, f"{old!r} is not in the good file"
         text = text.replace(old, new, 1)
     return text
 
 
+class comparison:
+    """Holds one schema, and collects where it and what reads the files disagree."""
+
+    def __init__(self, schema, wrong):
+        jsonschema.Draft202012Validator.check_schema(schema)
+        self.validator = jsonschema.Draft202012Validator(schema)
+        self.wrong = wrong
+        self.files = 0
+
+    def fault(self, text):
+        return next(iter(self.validator.iter_errors(yaml.load(text, plain_loader))), None)
+
+    def expect_taken(self, name, text):
+        why = self.fault(text)
+        if why is not None:
+            self.wrong.append(f"{name}: the schema refuses it: {list(why.absolute_path)}: {why.message}")
+
+    def expect_file(self, name, text):
+        self.files += 1
+        self.expect_taken(name, text)
+
+    def cases(self, good, taken, refused, read):
+        for pieces in [[]] + taken:
+            text = changed(good, pieces)
+            said = read(text)
+            if said.returncode != 0:
+                self.wrong.append(f"{pieces}: it is refused when it is read: {said.stdout}")
+            self.expect_taken(pieces, text)
+        for pieces in refused:
+            text = changed(good, pieces)
+            if read(text).returncode == 0:
+                self.wrong.append(f"{pieces}: it is taken when it is read")
+            if self.fault(text) is None:
+                self.wrong.append(f"{pieces}: the schema takes it")
+
+
 def main():
     terranectl, sources = sys.argv[1], pathlib.Path(sys.argv[2])
-    schema = json.loads(subprocess.run([terranectl, "policy", "schema"], check=True, capture_output=True).stdout)
-    jsonschema.Draft202012Validator.check_schema(schema)
-    validator = jsonschema.Draft202012Validator(schema)
     wrong = []
 
-    def is_taken_by_schema(text):
-        return next(iter(validator.iter_errors(yaml.safe_load(text))), None)
+    def ask(*arguments):
+        return subprocess.run([terranectl, "policy", *arguments], capture_output=True, text=True)
 
-    def expect_taken(name, text):
-        why = is_taken_by_schema(text)
-        if why is not None:
-            wrong.append(f"{name}: the schema refuses it: {list(why.absolute_path)}: {why.message}")
-
-    count = 0
+    policies = comparison(json.loads(ask("schema").stdout), wrong)
+    tests = comparison(json.loads(ask("schema", "--tests").stdout), wrong)
     for folder in ("policies/shipped", "examples/policies", "tests/scenarios"):
         for path in sorted((sources / folder).glob("*.yaml")):
             text = path.read_text()
-            document = yaml.safe_load(text)
+            document = yaml.load(text, plain_loader)
             if "apiVersion" in document:
-                expect_taken(path, text)
-            elif "yaml" in document:
-                expect_taken(path, document["yaml"])
-            else:
+                policies.expect_file(path, text)
                 continue
-            count += 1
-    if count < 30:
-        wrong.append(f"only {count} policy files were found")
+            tests.expect_file(path, text)
+            if "yaml" in document:
+                policies.expect_file(path, document["yaml"])
+    for one in (policies, tests):
+        if one.files < 30:
+            wrong.append(f"only {one.files} files were found")
 
-    with tempfile.TemporaryDirectory() as folder:
-        new = subprocess.run([terranectl, "policy", "new", "fresh", "--dir", folder], capture_output=True, text=True)
-        if new.returncode == 0:
-            expect_taken("policy new", (pathlib.Path(folder) / "fresh.yaml").read_text())
-        else:
-            wrong.append("policy new: " + new.stderr)
-        one = pathlib.Path(folder) / "case.yaml"
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        ask("new", "fresh", "--dir", name)
+        policies.expect_file("policy new", (folder / "fresh.yaml").read_text())
+        tests.expect_file("policy new", (folder / "fresh.test.yaml").read_text())
 
-        def lint(text):
-            one.write_text(text)
-            return subprocess.run([terranectl, "policy", "lint", one], capture_output=True, text=True)
+        def read(command, path, text):
+            path.write_text(text)
+            return ask(command, path)
 
-        for pieces in [[]] + TAKEN:
-            text = changed(pieces)
-            said = lint(text)
-            if said.returncode != 0:
-                wrong.append(f"{pieces}: the loader refuses it: {said.stdout}")
-            expect_taken(pieces, text)
-        for pieces in REFUSED:
-            text = changed(pieces)
-            if lint(text).returncode == 0:
-                wrong.append(f"{pieces}: the loader takes it")
-            if is_taken_by_schema(text) is None:
-                wrong.append(f"{pieces}: the schema takes it")
+        policies.cases(GOOD, TAKEN, REFUSED, lambda text: read("lint", folder / "case.yaml", text))
+        tests.cases(GOOD_TEST, TEST_TAKEN, TEST_REFUSED, lambda text: read("test", folder / "case.test.yaml", text))
 
-    print("\n".join(wrong) or f"{count} files, {len(TAKEN)} taken, {len(REFUSED)} refused: schema and loader agree")
+    print("\n".join(wrong) or
+          f"{policies.files} policy files, {tests.files} tests, {len(TAKEN) + len(TEST_TAKEN)} cases that are taken and "
+          f"{len(REFUSED) + len(TEST_REFUSED)} that are refused: schemas and readers agree")
     return 1 if wrong else 0
 
 
