@@ -31,6 +31,7 @@ class config_reader {
     read_texts(root_, "pinned", [&](std::string v) { out_.pinned.push_back(std::move(v)); });
     read_texts(root_, "policies", [&](std::string v) { out_.policies.emplace_back(std::move(v)); });
     if (const node* n = root_.optional_key("telemetry")) read_telemetry(*n);
+    if (const node* n = root_.optional_key("record")) read_record(*n);
     if (const node* n = root_.optional_key("control")) read_control(*n);
     if (const node* n = root_.optional_key("replies")) read_replies(*n);
     if (auto v = root_.text("cache")) out_.cache_folder = *v;
@@ -102,6 +103,22 @@ class config_reader {
       out_.period_ms = *v;
     }
     if (auto v = r.text("readings_file")) out_.readings_file = *v;
+    r.finish();
+  }
+
+  void read_record(const node& n) {
+    map_reader r(n, "'record'", faults_);
+    if (!r.usable()) return;
+    if (r.required_key("directory", "where the files go") != nullptr)
+      if (auto v = r.text("directory")) out_.record.folder = *v;
+    constexpr double least_bytes = 64 << 10, most_bytes = 1 << 30;
+    if (auto v = r.quantity("file_size", policies::unit::bytes)) {
+      if (*v < least_bytes || *v > most_bytes)
+        r.fault(r.where(), "'file_size' is not between 64KiB and 1GiB");
+      else
+        out_.record.file_bytes = static_cast<std::uint64_t>(*v);
+    }
+    read_integer(r, "files", 1, 10'000, out_.record.files);
     r.finish();
   }
 

@@ -9,6 +9,7 @@
 
 #include <tl/expected.hpp>
 
+#include "daemon/record/trace_files.hpp"
 #include "engine/sampling/sampler.hpp"
 #include "policies/diagnostic.hpp"
 
@@ -37,6 +38,7 @@ struct config {
   std::vector<std::filesystem::path> policies;
   std::int64_t period_ms = 1000;        // of telemetry and policies
   std::filesystem::path readings_file;  // telemetry by hand; empty: none
+  record_settings record;               // of decisions; off without a folder
   std::string socket = "/run/terrane/control.sock";
   std::string operate_group = "terrane", admin_group = "terrane-admin";
   std::uint32_t max_tokens = 512;  // of a reply that does not say

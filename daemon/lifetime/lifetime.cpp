@@ -117,6 +117,7 @@ class lifetime {
   ipc::control_server server_;
   load_thread loading_;
   std::unique_ptr<engine::inference_engine> engine_;
+  std::unique_ptr<recorder> recorder_;
   std::optional<control_loop> loop_;
   std::int64_t next_tick_ms_ = 0;
   bool said_ready_ = false, failed_ = false;
@@ -199,6 +200,10 @@ void lifetime::take_into_use(started_engine started) {
   for (const std::string& pattern : builder.pinned_nowhere())
     warnings_.add("pinned: the model has no part '" + pattern + "'");
   loop_.emplace(*engine_, std::move(builder), set_, events_, steady_ms);
+  if (!config_.record.folder.empty()) {
+    recorder_ = std::make_unique<recorder>(config_.record);
+    loop_->record(*recorder_);
+  }
   answers_.set_ready(*engine_, *loop_, std::move(started.devices), std::move(started.refused));
   const std::string& name = engine_->loaded_model().config().name;
   log(log_level::notice, "ready: " + name + " on " + std::to_string(engine_->devices().size()) +

@@ -73,13 +73,16 @@ void control_loop::tick() {
   }
   policies::snapshot snapshot = builder_.make(status, now_(), ids_, std::move(completed));
   orders_.put_into(snapshot);
+  const policies::policy_set_ptr set = this->policies();
+  if (recorder_ != nullptr) recorder_->before_tick(*set, state_, snapshot.time_ms, unix_offset_ms_);
   policies::decision made;
   {
     std::lock_guard lock(guard_);
-    made = policies::evaluate(*set_, snapshot, state_);
+    made = policies::evaluate(*set, snapshot, state_);
     past_.add(made);
     last_ = std::move(snapshot);
   }
+  if (recorder_ != nullptr) recorder_->after_tick(*set, last_, made);
   tell_lost_devices();
   look_for_troubles();
   publish(made);
@@ -106,14 +109,17 @@ void control_loop::look_for_troubles() {
   for (const std::string& l : lost_)
     if (!l.empty()) now.push_back(l);
   const std::int64_t time = now_();
+  const auto add = [&](std::string what) {
+    const auto [seen, first] = told_troubles_.try_emplace(what, time);
+    if (first) tell_warning(events_, what);
+    seen->second = time;
+    now.push_back(std::move(what));
+  };
   for (const auto& source : builder_.sources()) {
     const std::string what = source->trouble();
-    if (what.empty()) continue;
-    now.push_back(std::string(source->name()) + ": " + what);
-    const auto [seen, first] = told_troubles_.try_emplace(now.back(), time);
-    if (first) tell_warning(events_, now.back());
-    seen->second = time;
+    if (!what.empty()) add(std::string(source->name()) + ": " + what);
   }
+  if (recorder_ != nullptr && !recorder_->trouble().empty()) add(recorder_->trouble());
   std::erase_if(told_troubles_, [&](const auto& t) { return time - t.second > trouble_memory_ms; });
   std::lock_guard lock(guard_);
   troubles_ = std::move(now);

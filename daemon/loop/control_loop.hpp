@@ -15,6 +15,7 @@
 
 #include "daemon/loop/orders.hpp"
 #include "daemon/loop/snapshot_builder.hpp"
+#include "daemon/record/recorder.hpp"
 #include "engine/engine.hpp"
 #include "ipc/control/event_hub.hpp"
 #include "policies/explain/explain.hpp"
@@ -39,6 +40,8 @@ class control_loop {
   ~control_loop();
 
   void tick();
+  // Each tick from the next one on is recorded by `to`, which outlives the loop.
+  void record(recorder& to) { recorder_ = &to; }
 
   // Puts another set in force; latches of policies of the same name go on.
   void use(policies::policy_set_ptr set);
@@ -85,6 +88,7 @@ class control_loop {
   std::map<std::uint64_t, move_result> results_;  // by planned move; bounded
   std::vector<std::string> troubles_;
   orders orders_;
+  recorder* recorder_ = nullptr;
 
   std::map<std::string, std::int64_t> told_troubles_;  // when each was last seen
   std::vector<std::string> lost_;                      // by device: told, and why; empty: whole

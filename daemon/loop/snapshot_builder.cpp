@@ -85,8 +85,9 @@ void snapshot_builder::add_devices(policies::snapshot& s) const {
 }
 
 void snapshot_builder::add_parts(policies::snapshot& s, const engine::engine_status& status,
-                                 std::int64_t now_ms) const {
+                                 std::int64_t now_ms) {
   const std::vector<engine::model_part>& parts = engine_.loaded_model().parts();
+  moved_.resize(parts.size());
   for (std::size_t p = 0; p < parts.size(); p++) {
     const engine::part_status& from = status.parts[p];
     policies::part_state to;
@@ -102,9 +103,12 @@ void snapshot_builder::add_parts(policies::snapshot& s, const engine::engine_sta
     to.pinned = std::any_of(pinned_.begin(), pinned_.end(),
                             [&](const std::string& pattern) { return fits(pattern, to.name); });
     if (from.moved_at) {
-      const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(
-          std::chrono::steady_clock::now() - *from.moved_at);
-      to.moved_ms = now_ms - age.count();
+      if (moved_[p].first != *from.moved_at) {
+        const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(
+            std::chrono::steady_clock::now() - *from.moved_at);
+        moved_[p] = {*from.moved_at, now_ms - age.count()};
+      }
+      to.moved_ms = moved_[p].second;
     }
     s.parts.push_back(std::move(to));
   }

@@ -2,8 +2,10 @@
 // Belongs to the control loop.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/telemetry/source.hpp"
@@ -33,8 +35,7 @@ class snapshot_builder {
 
  private:
   void add_devices(policies::snapshot& s) const;
-  void add_parts(policies::snapshot& s, const engine::engine_status& status,
-                 std::int64_t now_ms) const;
+  void add_parts(policies::snapshot& s, const engine::engine_status& status, std::int64_t now_ms);
   void add_sessions(policies::snapshot& s, const engine::engine_status& status) const;
   void add_moves(policies::snapshot& s, const engine::engine_status& status,
                  const std::map<engine::move_id, planned_ids>& ids) const;
@@ -47,6 +48,8 @@ class snapshot_builder {
   std::vector<std::string> pinned_;
   policies::model_state model_;
   mutable user_names users_;
+  // When each part moved, on both clocks: told once, it stays the same to the millisecond.
+  std::vector<std::pair<std::chrono::steady_clock::time_point, std::int64_t>> moved_;
   std::uint64_t sequence_ = 0;
 };
 

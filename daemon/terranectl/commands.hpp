@@ -18,6 +18,7 @@ ipc::ctl::further_command policy_new();
 ipc::ctl::further_command policy_reference();
 ipc::ctl::further_command policy_schema();
 ipc::ctl::further_command policy_stubs();
+ipc::ctl::further_command policy_replay();
 ipc::ctl::further_command policy_test();
 
 }  // namespace terrane::daemon::ctl

@@ -67,18 +67,6 @@ std::string sentence_together(const std::vector<planned_move>& moves, std::size_
   return sentence(all);
 }
 
-// A line for each move, or for each run of moves that are alike.
-std::string move_lines(const std::vector<planned_move>& moves, const std::string& lead) {
-  std::string text;
-  for (std::size_t i = 0; i < moves.size();) {
-    const std::size_t n = alike(moves, i);
-    const std::size_t taken = n >= told_together ? n : 1;
-    text += lead + (taken > 1 ? sentence_together(moves, i, taken) : sentence(moves[i])) + ".\n";
-    i += taken;
-  }
-  return text;
-}
-
 }  // namespace
 
 std::string sentence(const condition_value& c) {
@@ -112,6 +100,17 @@ std::string sentence(const planned_move& m) {
   if (m.keep_tokens > 0)
     text += ", keeping the newest " + std::to_string(m.keep_tokens) + " tokens";
   return text + ": " + m.reason;
+}
+
+std::string move_lines(const std::vector<planned_move>& moves, const std::string& lead) {
+  std::string text;
+  for (std::size_t i = 0; i < moves.size();) {
+    const std::size_t n = alike(moves, i);
+    const std::size_t taken = n >= told_together ? n : 1;
+    text += lead + (taken > 1 ? sentence_together(moves, i, taken) : sentence(moves[i])) + ".\n";
+    i += taken;
+  }
+  return text;
 }
 
 std::string headline(const decision_record& r) {

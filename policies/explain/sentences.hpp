@@ -1,8 +1,9 @@
-// The sentences from which explain, plan and why build their texts. Each ends without a newline.
-// Pure; any thread.
+// The sentences from which explain, plan and why build their texts. Each ends without a newline, but
+// for lists. Pure; any thread.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "policies/explain/record.hpp"
 
@@ -14,6 +15,8 @@ std::string sentence(const condition_value& c);
 std::string sentence(const candidate& c);
 // "move layer.29.ffn from vulkan:x to cpu, 12 MiB: vram.used_ratio is 96 % (above 92 %)"
 std::string sentence(const planned_move& m);
+// A line for each move, or for each run of moves that are alike, ended with a newline.
+std::string move_lines(const std::vector<planned_move>& moves, const std::string& lead);
 // "policy 'vram-spill' engaged for vulkan:x"
 std::string headline(const decision_record& r);
 

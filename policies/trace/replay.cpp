@@ -1,10 +1,16 @@
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <ctime>
+#include <tuple>
 
 #include "policies/explain/explain.hpp"
-#include "policies/explain/json_writer.hpp"
+#include "policies/explain/json.hpp"
+#include "policies/explain/sentences.hpp"
 #include "policies/trace/codec.hpp"
+#include "policies/trace/other_course.hpp"
 #include "policies/trace/trace.hpp"
+#include "policies/vocabulary/table.hpp"
 
 namespace terrane::policies::trace {
 namespace {
@@ -45,61 +51,47 @@ void age_readings(snapshot& s, std::int64_t by_ms) {
   for (device_state& d : s.devices) fields(v, d);
 }
 
-// What the machine would look like had the moves of other policies been made instead: where parts
-// are, what devices hold, which moves have ended.
-class other_course {
- public:
-  snapshot seen(snapshot s) {
-    s.moving.clear();
-    s.completed.clear();
-    for (part_state& p : s.parts) {
-      const auto [at, is_new] = places_.try_emplace(p.name, place{p.device, p.moved_ms});
-      if (at->second.device != p.device) shift(s, p, at->second.device);
-      p.device = at->second.device;
-      p.moved_ms = at->second.moved_ms;
-    }
-    for (const planned_move& m : planned_) {
-      s.completed.push_back({m.id, m.kind, m.subject, m.from, m.to, s.time_ms, move_outcome::done,
-                             "", m.predicted_ms, m.predicted_pause_ms});
-      part_state* p = nullptr;
-      for (part_state& one : s.parts) {
-        if (m.kind == subject_kind::part && one.name == m.subject) p = &one;
-      }
-      if (p == nullptr) continue;
-      shift(s, *p, m.to);
-      p->device = m.to;
-      p->moved_ms = s.time_ms;
-      places_[m.subject] = {m.to, s.time_ms};
-    }
-    planned_.clear();
-    return s;
+// The recorded moves, and those in shadow mode, in what explain needs of them.
+std::vector<planned_move> moves_in(const json_value* decision, std::string_view list) {
+  const json_value* moves = decision != nullptr ? decision->find(list) : nullptr;
+  std::vector<planned_move> out;
+  if (moves == nullptr) return out;
+  for (const json_value& item : moves->items) {
+    const auto text = [&](std::string_view name) {
+      const json_value* v = item.find(name);
+      return v != nullptr ? v->text : std::string();
+    };
+    const auto number = [&](std::string_view name) {
+      std::uint64_t n = 0;
+      const std::string digits = text(name);
+      std::from_chars(digits.data(), digits.data() + digits.size(), n);
+      return n;
+    };
+    planned_move& m = out.emplace_back();
+    m.action = find_word(verbs(), text("action")).value_or(verb::move);
+    m.kind =
+        text("kind") == name_of(subject_kind::part) ? subject_kind::part : subject_kind::session_kv;
+    m.subject = text("subject"), m.from = text("from"), m.to = text("to");
+    m.bytes = number("bytes"), m.keep_tokens = number("keep_tokens");
+    m.reason = text("reason"), m.policy = text("policy");
   }
-  void plan(const decision& d) { planned_ = d.planned.moves; }
+  return out;
+}
 
- private:
-  struct place {
-    std::string device;
-    std::int64_t moved_ms = reading::never;
+// What is the same whoever numbers decisions and wherever a policy's file lies.
+bool same_moves(const std::vector<planned_move>& a, const std::vector<planned_move>& b) {
+  const auto essence = [](const planned_move& m) {
+    return std::tie(m.action, m.kind, m.subject, m.to, m.keep_tokens);
   };
-
-  static void shift(snapshot& s, const part_state& p, const std::string& to) {
-    const auto bytes = static_cast<double>(p.weight_bytes + p.kv_bytes);
-    for (device_state& d : s.devices) {
-      const double change = d.name == to ? bytes : d.name == p.device ? -bytes : 0;
-      d.vram_used.value += change;
-      d.vram_ours.value += change;
-      if (d.vram_free.present()) d.vram_free.value -= change;
-    }
-  }
-
-  std::map<std::string, place> places_;
-  std::vector<planned_move> planned_;
-};
+  return std::ranges::equal(a, b, {}, essence, essence);
+}
 
 class replayer {
  public:
   replayer(policy_set_ptr others, const tick_observer& seen)
-      : others_(std::move(others)), seen_(seen) {}
+      : others_(std::move(others)), seen_(seen) {
+    report_.with_others = others_ != nullptr;
+  }
 
   replay_report run(std::istream& in) {
     std::string line;
@@ -110,18 +102,17 @@ class replayer {
       if (line.size() > longest_line) return end(number, "the line is too long");
       if (line.empty()) continue;
       std::string fault = take(line, number);
-      if (!fault.empty()) {
-        return end(number,
-                   whole ? std::move(fault) : "the trace ends in the middle of a line: " + fault);
-      }
+      if (fault.empty()) continue;
+      if (whole) return end(number, std::move(fault));
+      return end(number, "the trace ends in the middle of a line: " + fault, true);
     }
     if (!begun_ && !report_.fault) return end(number, "it is empty");
     return std::move(report_);
   }
 
  private:
-  replay_report end(std::size_t line, std::string message) {
-    report_.fault = trace_fault{line, std::move(message)};
+  replay_report end(std::size_t line, std::string message, bool cut = false) {
+    report_.fault = trace_fault{line, std::move(message), cut};
     return std::move(report_);
   }
 
@@ -145,6 +136,8 @@ class replayer {
     if (state == nullptr) return "'state' is missing";
     decoder in(0);
     if (!begun_ || others_ == nullptr) in.read(*state, state_);
+    // Traces of before it was written have none.
+    if (const json_value* offset = line.find("unix_offset_ms")) in.read(*offset, unix_offset_ms_);
     if (!in.fault().empty()) return in.fault();
     begun_ = true;
     return use_policies(line);
@@ -186,25 +179,51 @@ class replayer {
 
   void decide(const json_value& line, std::size_t number) {
     const policy_set& policies = others_ != nullptr ? *others_ : *own_;
-    const snapshot seen = others_ != nullptr ? course_.seen(now_) : now_;
+    const snapshot seen = course_.begun() ? course_.seen(now_) : now_;
     pipeline_state before;
     if (seen_) before = state_;
+    const std::uint64_t first_move = state_.next_move;
     const decision d = evaluate(policies, seen, state_);
     if (seen_) seen_(policies, seen, before, d);
-    if (others_ != nullptr) course_.plan(d);
     const json_value* recorded = line.find("decision");
-    const bool decides =
-        !d.records.empty() || !d.planned.moves.empty() || !d.planned.shadow.empty();
-    const std::string replayed = decides ? plan_json(d) : "";
-    const std::string was(recorded != nullptr ? recorded->written : std::string_view());
+    const std::vector<planned_move> moves = moves_in(recorded, "moves");
     ++report_.ticks;
     if (recorded != nullptr) ++report_.decisions;
-    if (replayed == was) return;
+    report_.moves_recorded += moves.size();
+    report_.moves_replayed += d.planned.moves.size();
+    const std::string replayed = decides(d) ? plan_json(d) : "";
+    const std::string was(recorded != nullptr ? recorded->written : std::string_view());
+    const bool same = others_ == nullptr
+                          ? replayed == was
+                          : same_moves(moves, d.planned.moves) &&
+                                same_moves(moves_in(recorded, "shadow"), d.planned.shadow) &&
+                                !faults(d);
+    if (others_ != nullptr && !same && !course_.begun()) course_.begin(now_, first_move);
+    if (course_.begun()) course_.plan(d.planned);
+    if (!same) tell(number, was, replayed, moves, d);
+  }
+
+  static bool decides(const decision& d) {
+    return !d.records.empty() || !d.planned.moves.empty() || !d.planned.shadow.empty();
+  }
+  static bool faults(const decision& d) {
+    return std::ranges::any_of(
+        d.records, [](const decision_record& r) { return r.event == decision_event::faulted; });
+  }
+
+  void tell(std::size_t number, const std::string& was, const std::string& replayed,
+            const std::vector<planned_move>& moves, const decision& d) {
     ++report_.differences;
     if (report_.first.size() >= most_details) return;
-    std::string text;
-    for (const decision_record& r : d.records) text += explain_text(r);
-    report_.first.push_back({number, now_.sequence, now_.time_ms, was, replayed, text});
+    difference& told = report_.first.emplace_back();
+    told.line = number;
+    told.sequence = now_.sequence;
+    told.time_ms = now_.time_ms;
+    if (unix_offset_ms_ != 0) told.unix_ms = now_.time_ms + unix_offset_ms_;
+    told.recorded = was;
+    told.replayed = replayed;
+    told.was = move_lines(moves, "  ");
+    for (const decision_record& r : d.records) told.text += explain_text(r);
   }
 
   policy_set_ptr others_, own_;
@@ -212,6 +231,7 @@ class replayer {
   bool begun_ = false;
   snapshot now_;
   pipeline_state state_;
+  std::int64_t unix_offset_ms_ = 0;
   other_course course_;
   replay_report report_;
 };
@@ -222,24 +242,46 @@ replay_report replay(std::istream& in, policy_set_ptr others, const tick_observe
   return replayer(std::move(others), seen).run(in);
 }
 
+namespace {
+
+// "2026-11-30 03:00:12 UTC".
+std::string time_text(std::int64_t unix_ms) {
+  const std::time_t seconds = unix_ms / 1000;
+  std::tm parts{};
+  std::array<char, 32> text{};
+  if (gmtime_r(&seconds, &parts) == nullptr) return "?";
+  std::strftime(text.data(), text.size(), "%F %T UTC", &parts);
+  return text.data();
+}
+
+std::string text_of(const difference& d, bool with_others) {
+  std::string text = "Snapshot " + std::to_string(d.sequence) + ", line " + std::to_string(d.line);
+  if (d.unix_ms != 0) text += ", " + time_text(d.unix_ms);
+  if (with_others) {
+    text += d.was.empty() ? ": nothing was moved. " : ":\n Was:\n" + d.was + " ";
+    return text + (d.text.empty() ? "Now nothing would be decided.\n" : "Now:\n" + d.text);
+  }
+  if (d.replayed.empty()) return text + ": what was decided is not decided again:\n" + d.was;
+  text += d.recorded.empty() ? ": nothing was decided, and now it is:\n"
+                             : ": something else was decided:\n" + d.was + " and now:\n";
+  return text + d.text;
+}
+
+}  // namespace
+
 std::string report_text(const replay_report& r) {
   std::string text =
       std::to_string(r.ticks) + " ticks, " + std::to_string(r.decisions) + " with decisions: ";
   text +=
       r.differences == 0 ? "all the same.\n" : std::to_string(r.differences) + " are different.\n";
-  for (const difference& d : r.first) {
-    text += "Snapshot " + std::to_string(d.sequence) + " (line " + std::to_string(d.line) + "): ";
-    if (d.replayed.empty()) {
-      text += "what was decided would not be.\n";
-    } else {
-      text += d.recorded.empty() ? "nothing was decided, and now it would be:\n"
-                                 : "something else would be decided:\n";
-      text += d.text;
-    }
+  if (r.with_others) {
+    text += "Moves: " + std::to_string(r.moves_recorded) + " as recorded, " +
+            std::to_string(r.moves_replayed) + " with these policies.\n";
   }
+  for (const difference& d : r.first) text += text_of(d, r.with_others);
   if (r.differences > r.first.size()) text += "And more that are not shown.\n";
   if (r.fault) {
-    text += "The trace is damaged at line " + std::to_string(r.fault->line) + ": " +
+    text += (r.fault->line == 0 ? "" : "Line " + std::to_string(r.fault->line) + ": ") +
             r.fault->message + "; what comes before was replayed.\n";
   }
   return text;
@@ -248,17 +290,20 @@ std::string report_text(const replay_report& r) {
 std::string report_json(const replay_report& r) {
   json_writer out;
   out.begin_object().field("ticks", r.ticks).field("decisions", r.decisions);
-  out.field("differences", r.differences).key("first").begin_array();
+  out.field("differences", r.differences).field("with_other_policies", r.with_others);
+  out.field("moves_recorded", r.moves_recorded).field("moves_replayed", r.moves_replayed);
+  out.key("first").begin_array();
   for (const difference& d : r.first) {
     out.begin_object().field("line", static_cast<std::uint64_t>(d.line));
-    out.field("snapshot", d.sequence).field("time_ms", d.time_ms);
+    out.field("snapshot", d.sequence).field("time_ms", d.time_ms).key("unix_ms");
+    d.unix_ms != 0 ? out.value(d.unix_ms) : out.null();
     out.field("recorded", d.recorded).field("replayed", d.replayed).field("text", d.text);
     out.end_object();
   }
   out.end_array().key("fault");
   if (r.fault) {
     out.begin_object().field("line", static_cast<std::uint64_t>(r.fault->line));
-    out.field("message", r.fault->message).end_object();
+    out.field("message", r.fault->message).field("cut", r.fault->cut).end_object();
   } else {
     out.null();
   }

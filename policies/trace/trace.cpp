@@ -43,11 +43,12 @@ bool decides(const decision& d) {
 
 }  // namespace
 
-std::string writer::begin(const policy_set& policies, const pipeline_state& state) {
+std::string writer::begin(const policy_set& policies, const pipeline_state& state,
+                          std::int64_t unix_offset_ms) {
   last_.clear();
   revision_ = policies.revision();
   json_writer out;
-  out.begin_object().field("terrane_trace", version);
+  out.begin_object().field("terrane_trace", version).field("unix_offset_ms", unix_offset_ms);
   append_sources(out, policies);
   std::string line = out.text();
   line += ",\"state\":" + encoder(0).text_of(state) + "}\n";

@@ -26,8 +26,10 @@ inline constexpr int version = 1;
 // Makes the lines of one file. A file stands for itself: another begins with begin() again.
 class writer {
  public:
-  // `state` is the one that the next tick begins with.
-  std::string begin(const policy_set& policies, const pipeline_state& state);
+  // `state` is the one that the next tick begins with. `unix_offset_ms` added to a snapshot's time
+  // is milliseconds since 1970; 0: the time of day is not known.
+  std::string begin(const policy_set& policies, const pipeline_state& state,
+                    std::int64_t unix_offset_ms = 0);
   // `d` is what evaluate() made of the snapshot.
   std::string tick(const policy_set& policies, const snapshot& now, const decision& d);
 
@@ -41,21 +43,26 @@ struct difference {
   std::size_t line = 0;
   std::uint64_t sequence = 0;
   std::int64_t time_ms = 0;
-  std::string recorded;  // as plan_json
-  std::string replayed;  // as plan_json
-  std::string text;      // the replayed decisions in sentences
+  std::int64_t unix_ms = 0;  // 0: not known
+  std::string recorded;      // as plan_json
+  std::string replayed;      // as plan_json
+  std::string was;           // the recorded moves in sentences
+  std::string text;          // the replayed decisions in sentences
 };
 
 // What is wrong with a trace. Line 0: it cannot be read at all.
 struct trace_fault {
   std::size_t line = 0;
   std::string message;
+  bool cut = false;  // it ends in the middle of its last line, as when the daemon was killed
 };
 
 struct replay_report {
   std::uint64_t ticks = 0;
   std::uint64_t decisions = 0;    // ticks in which something was decided, as recorded
   std::uint64_t differences = 0;  // in all; of the first there are details
+  std::uint64_t moves_recorded = 0, moves_replayed = 0;
+  bool with_others = false;  // policies other than its own
   std::vector<difference> first;
   std::optional<trace_fault> fault;  // where it ends early; what came before was replayed
 };

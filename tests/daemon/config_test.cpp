@@ -33,6 +33,7 @@ start_on: vulkan
 pinned: [embedding, "layer.0.*"]
 policies: [/etc/terrane/policies]
 telemetry: {period: 500ms, readings_file: /run/terrane/readings.yaml}
+record: {directory: /var/lib/terrane/record, file_size: 1MiB, files: 3}
 control: {socket: /tmp/s, operate_group: users, admin_group: wheel}
 replies: {max_tokens: 99, temperature: 0.5, top_k: 10, top_p: 0.9, min_p: 0.1, repetition_penalty: 1.1,
           repetition_window: 32, hash_logits: true}
@@ -50,6 +51,9 @@ cache: /var/cache/terrane
   EXPECT_EQ(c->start_on, "vulkan");
   EXPECT_EQ(c->pinned.size(), 2U);
   EXPECT_EQ(c->period_ms, 500);
+  EXPECT_EQ(c->record.folder, "/var/lib/terrane/record");
+  EXPECT_EQ(c->record.file_bytes, 1U << 20);
+  EXPECT_EQ(c->record.files, 3U);
   EXPECT_EQ(c->max_tokens, 99U);
   EXPECT_FLOAT_EQ(c->sampling.temperature, 0.5F);
   EXPECT_TRUE(c->hash_logits);
@@ -62,6 +66,7 @@ TEST(config, needs_only_a_model) {
   ASSERT_TRUE(c.has_value()) << policies::to_string(c.error().front());
   ASSERT_EQ(c->devices.size(), 1U);
   EXPECT_EQ(c->devices[0].name, "cpu");
+  EXPECT_TRUE(c->record.folder.empty());
 }
 
 TEST(config, says_where_a_fault_stands_and_what_is_near) {
@@ -79,6 +84,9 @@ TEST(config, says_where_a_fault_stands_and_what_is_near) {
   EXPECT_THAT(first_fault("model: {file: m}\nreplies: {top_p: 7}\n"), HasSubstr("top"));
   EXPECT_THAT(first_fault("model: {file: m}\ntelemetry: {period: 1ms}\n"), HasSubstr("10ms"));
   EXPECT_THAT(first_fault("model: {file: m}\ntune: often\n"), HasSubstr("first_use or off"));
+  EXPECT_THAT(first_fault("model: {file: m}\nrecord: {files: 3}\n"), HasSubstr("directory"));
+  EXPECT_THAT(first_fault("model: {file: m}\nrecord: {directory: d, file_size: 1KiB}\n"),
+              HasSubstr("64KiB"));
   EXPECT_THAT(first_fault("model: [\n"), HasSubstr("terraned.yaml:"));
 }
 

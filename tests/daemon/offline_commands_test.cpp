@@ -9,6 +9,8 @@
 #include <gtest/gtest.h>
 
 #include "daemon/terranectl/commands.hpp"
+#include "policies/scenario/machine.hpp"
+#include "policies/trace/trace.hpp"
 
 namespace terrane::daemon::ctl {
 namespace {
@@ -170,6 +172,73 @@ trace:
   EXPECT_EQ(run({"policy", "test", folder.path / "none"}), 2);
   EXPECT_THAT(out.str(), HasSubstr("does not exist"));
   EXPECT_EQ(run({"policy", "test"}), 2);
+}
+
+const std::string relief =
+    "apiVersion: terrane/v1\npolicies:\n  - name: relief\n    for_each: gpu\n"
+    "    enter: {metric: vram.used_ratio, above: 90%}\n"
+    "    leave: {metric: vram.used_ratio, below: 80%}\n"
+    "    do: {move: layers, to: cpu}\n";
+
+// Ten seconds of a card that fills up.
+std::string recording() {
+  const auto set = *policies::policy_set::from_sources({{"relief.yaml", relief}});
+  constexpr double gib = policies::scenario::gib;
+  policies::scenario::machine m;
+  m.add_device("cpu", 32 * gib);
+  m.add_device("gpu", 8 * gib);
+  m.add_layers(4, gib / 4, gib / 4, "gpu");
+  policies::pipeline_state state;
+  policies::trace::writer writer;
+  std::string text = writer.begin(*set, state, 1'800'000'000'000);
+  for (std::int64_t t = 0; t < 10'000; t += 1000) {
+    m.device("gpu").others = t < 5000 ? 0 : 5.5 * gib;
+    const policies::snapshot& now = m.at(t);
+    const policies::decision d = policies::evaluate(*set, now, state);
+    text += writer.tick(*set, now, d);
+    m.carry_out(d.planned, t);
+  }
+  return text;
+}
+
+TEST_F(offline_commands_test, a_recording_decides_the_same_again) {
+  const std::string trace = write("record/trace-00000001.jsonl", recording());
+  EXPECT_EQ(run({"policy", "replay", trace}), 0) << out.str() << err.str();
+  EXPECT_THAT(out.str(), HasSubstr("10 ticks, 2 with decisions: all the same.\n"));
+  EXPECT_EQ(run({"policy", "replay", folder.path / "record", "--json"}), 0);
+  EXPECT_EQ(boost::json::parse(out.str()).at("ticks").as_int64(), 10);
+  EXPECT_EQ(run({"policy", "replay", folder.path / "none"}), 2);
+  EXPECT_THAT(err.str(), HasSubstr("cannot read"));
+  EXPECT_EQ(run({"policy", "replay",
+                 write("empty/x.txt", "").substr(0, folder.path.string().size() + 6)}),
+            2);
+  EXPECT_THAT(err.str(), HasSubstr("holds no recordings"));
+}
+
+TEST_F(offline_commands_test, a_recording_that_is_cut_replays_up_to_the_cut_and_says_so) {
+  const std::string whole = recording();
+  const std::string trace = write("trace.jsonl", whole.substr(0, whole.size() - 20));
+  EXPECT_EQ(run({"policy", "replay", trace}), 0) << out.str();
+  EXPECT_THAT(out.str(), HasSubstr("9 ticks"));
+  EXPECT_THAT(out.str(), HasSubstr("Line 11: the trace ends in the middle of a line"));
+  std::string damaged = whole;
+  damaged[whole.find("\n{\"tick\":5") + 1] = '?';
+  EXPECT_EQ(run({"policy", "replay", write("trace.jsonl", damaged)}), 1) << out.str();
+  EXPECT_EQ(run({"policy", "replay", write("trace.jsonl", "")}), 1);
+}
+
+TEST_F(offline_commands_test, other_policies_say_what_would_have_been_different) {
+  const std::string trace = write("trace.jsonl", recording());
+  EXPECT_EQ(run({"policy", "replay", trace, "--policies", write("same/a.yaml", relief)}), 0)
+      << out.str();
+  std::string other = relief;
+  other.replace(other.find("to: cpu"), 7, "to: cpu, until: 256MiB");
+  EXPECT_EQ(run({"policy", "replay", trace, "--policies", write("other.yaml", other)}), 1);
+  EXPECT_THAT(out.str(), HasSubstr("different.\nMoves: "));
+  EXPECT_THAT(out.str(), HasSubstr("Snapshot 6, line 7, 2027-01-15 08:00:05 UTC:\n Was:\n  move "));
+  EXPECT_THAT(out.str(), HasSubstr("Planned: move layer.3.ffn from gpu to cpu, 256 MiB"));
+  EXPECT_EQ(run({"policy", "replay", trace, "--policies", write("bad.yaml", "policies: 3\n")}), 2);
+  EXPECT_THAT(err.str(), HasSubstr("bad.yaml:1"));
 }
 
 }  // namespace

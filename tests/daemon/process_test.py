@@ -405,6 +405,22 @@ class ProcessTest(unittest.TestCase):
         second = again.client().call("Generate", prompt="a b c", max_tokens=20)["parameters"]
         self.assertEqual(first["summary"]["logits_hash"], second["summary"]["logits_hash"])
 
+    def test_a_killed_daemon_leaves_a_recording_that_replays(self):
+        (self.folder / "readings.yaml").write_text("cpu: {temp_c: 95C}\n")
+        (self.folder / "policies").mkdir()
+        (self.folder / "policies" / "hot.yaml").write_text(POLICY.format(name="hot").replace("for_each: gpu", "for_each: cpu").replace(
+            "vram.used_ratio, above: 92%, held: 1s", "temp_c, above: 90C").replace("vram.used_ratio, below: 84%, held: 2s", "temp_c, below: 80C").replace("until: leave", "until: all"))
+        for life in (1, 2):
+            d = self.start(extra=f"record: {{directory: {self.folder}/record}}\n").ready()
+            trace = self.folder / "record" / f"trace-{life:08}.jsonl"
+            until(lambda: trace.exists() and '"decision":' in trace.read_text(), "a recording")
+            d.process.kill()
+            d.process.wait(PATIENCE)
+        replayed = subprocess.run([TERRANECTL, "policy", "replay", str(self.folder / "record")], capture_output=True, text=True)
+        self.assertEqual(replayed.returncode, 0, replayed.stdout + replayed.stderr)
+        self.assertEqual(replayed.stdout.count("all the same"), 2, replayed.stdout)
+        self.assertRegex(replayed.stdout, r"[1-9]\d* with decisions")
+
     def test_text_is_whole_utf8_and_sessions_go_on(self):
         d = self.start().ready()
         c = d.client()

@@ -122,7 +122,44 @@ TEST(trace, other_policies_show_what_would_have_been_different) {
   EXPECT_GT(r.differences, 0u);
   ASSERT_FALSE(r.first.empty());
   EXPECT_THAT(report_text(r), HasSubstr("are different"));
+  EXPECT_THAT(report_text(r), HasSubstr("Was:\n  move "));
+  EXPECT_THAT(report_text(r), HasSubstr("Now nothing would be decided.\n"));
+  EXPECT_GT(r.moves_recorded, 0u);
+  EXPECT_NE(r.moves_recorded, r.moves_replayed);
   EXPECT_THAT(report_json(r), HasSubstr("\"differences\":"));
+}
+
+// Where a policy's file lies, and how decisions are numbered, is no difference of what is moved.
+TEST(trace, the_same_policies_under_another_name_move_the_same) {
+  const policy_set_ptr set = *policy_set::from_sources(
+      {{"elsewhere.yaml", "# A line more.\n" + policies}, {"elsewhere.lua", lua}});
+  const replay_report r = replayed(recorded(), set);
+  EXPECT_EQ(r.differences, 0u) << report_text(r);
+  EXPECT_EQ(r.moves_recorded, r.moves_replayed);
+  EXPECT_GT(r.moves_recorded, 0u);
+}
+
+TEST(trace, a_difference_says_when_it_was) {
+  const policy_set_ptr set = set_of(policies);
+  machine m;
+  m.add_device("cpu", 32 * gib);
+  m.add_device("gpu", 8 * gib).state.temp_c = {90, 0};
+  m.add_layers(2, 100 * mib, 300 * mib, "gpu");
+  pipeline_state state;
+  writer w;
+  std::string text = w.begin(*set, state, 1'800'000'000'000);
+  for (std::int64_t t = 0; t < 10'000; t += 1000) {
+    const snapshot& now = m.at(t);
+    text += w.tick(*set, now, evaluate(*set, now, state));
+  }
+  const std::size_t reason = text.find("at 90");
+  ASSERT_NE(reason, std::string::npos);
+  text.replace(reason, 5, "at 91");
+  const replay_report r = replayed(text);
+  EXPECT_EQ(r.differences, 1u);
+  EXPECT_THAT(report_text(r), HasSubstr("2027-01-15 08:00:02 UTC"));
+  EXPECT_THAT(report_text(r), HasSubstr("something else was decided"));
+  EXPECT_THAT(report_text(r), HasSubstr("at 91"));
 }
 
 TEST(trace, carries_every_reading) {
@@ -158,6 +195,7 @@ TEST(trace, damage_is_named_by_line_and_never_more) {
   ASSERT_TRUE(cut.fault);
   EXPECT_EQ(cut.fault->line, 101u);
   EXPECT_EQ(cut.ticks, 99u);
+  EXPECT_TRUE(cut.fault->cut);
   EXPECT_THAT(report_text(cut), HasSubstr("ends in the middle of a line"));
   std::string odd = text;
   const std::size_t kind = odd.find("\"kind\":");

@@ -1,0 +1,105 @@
+// terranectl policy replay: recordings of the daemon again, by their own policies or by others.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+#include <boost/json/parse.hpp>
+
+#include "daemon/terranectl/commands.hpp"
+#include "ipc/terranectl/words.hpp"
+#include "policies/trace/trace.hpp"
+
+namespace terrane::daemon::ctl {
+namespace {
+
+namespace fs = std::filesystem;
+
+using ipc::ctl::context;
+using policies::trace::replay_report;
+
+struct replay_options {
+  std::vector<std::string> traces;
+  std::vector<std::string> policies;
+};
+
+// A file itself; of a folder its recordings, oldest first.
+std::vector<fs::path> recordings_of(const fs::path& path) {
+  std::error_code fault;
+  std::vector<fs::path> files;
+  if (!fs::is_directory(path, fault)) return {path};
+  for (fs::directory_iterator at(path, fault), end; !fault && at != end; at.increment(fault))
+    if (at->path().extension() == ".jsonl") files.push_back(at->path());
+  std::ranges::sort(files);
+  return files;
+}
+
+void tell(const context& with, const fs::path& file, const replay_report& r) {
+  if (with.json()) {
+    boost::json::object out = boost::json::parse(report_json(r)).as_object();
+    out["file"] = file.string();
+    return with.print_json(out);
+  }
+  with.out() << ipc::ctl::printable(file.string() + ": " + report_text(r));
+}
+
+// Whether all of it was read and nothing is different. What a killed daemon left of its last line
+// is no fault.
+bool is_same(const replay_report& r) {
+  return r.differences == 0 && (!r.fault || (r.fault->cut && r.ticks > 0));
+}
+
+int replay(const context& with, const replay_options& options) {
+  policies::policy_set_ptr others;
+  if (!options.policies.empty()) {
+    auto set = policies::policy_set::load({options.policies.begin(), options.policies.end()});
+    if (!set) {
+      for (const policies::diagnostic& d : set.error())
+        with.err() << ipc::ctl::printable(to_string(d)) << "\n";
+      return ipc::ctl::exit_usage;
+    }
+    others = *set;
+  }
+  std::vector<fs::path> files;
+  for (const std::string& path : options.traces) {
+    const std::vector<fs::path> found = recordings_of(path);
+    if (found.empty())
+      return with.fail(path + " holds no recordings (*.jsonl)", ipc::ctl::exit_usage);
+    files.insert(files.end(), found.begin(), found.end());
+  }
+  bool same = true;
+  for (const fs::path& file : files) {
+    std::ifstream in(file, std::ios::binary);
+    std::error_code fault;
+    if (!in.is_open() || fs::is_directory(file, fault))
+      return with.fail("cannot read " + file.string(), ipc::ctl::exit_usage);
+    const replay_report r = policies::trace::replay(in, others);
+    tell(with, file, r);
+    same = same && is_same(r);
+  }
+  return same ? ipc::ctl::exit_done : ipc::ctl::exit_failed;
+}
+
+}  // namespace
+
+ipc::ctl::further_command policy_replay() {
+  return {"policy", "replay", "Decide again what was recorded; asks no daemon",
+          [](CLI::App& parser) -> ipc::ctl::command_action {
+            const auto options = std::make_shared<replay_options>();
+            parser
+                .add_option("TRACE", options->traces,
+                            "Recordings, or the folder that 'record' of the configuration names")
+                ->required();
+            parser
+                .add_option("--policies", options->policies,
+                            "Files, or folders of them: what would these have done instead?")
+                ->allow_extra_args(false);
+            parser.footer(
+                "Exit codes: 0 the same decisions, bit for bit (with --policies: the same moves), "
+                "1 others, or a damaged file, 2 it could not be tried.");
+            return [options](const context& with) { return replay(with, *options); };
+          }};
+}
+
+}  // namespace terrane::daemon::ctl
