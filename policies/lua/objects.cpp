@@ -492,6 +492,11 @@ std::string target_name_at(lua_State* L, int index) {
   return key_at(L, index);
 }
 
+object_ref device_at(lua_State* L, int index) {
+  const auto& d = check_object<device_view>(L, index, device_class);
+  return {d.now, d.state};
+}
+
 std::string kv_session_at(lua_State* L, int index) {
   if (is_object(L, index, session_class)) {
     return check_object<session_view>(L, index, session_class).state->id;

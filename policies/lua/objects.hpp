@@ -34,5 +34,7 @@ std::vector<std::string_view> bound_names(lua_object of);
 std::string part_name_at(lua_State* L, int index);
 std::string target_name_at(lua_State* L, int index);
 std::string kv_session_at(lua_State* L, int index);
+// A device and the snapshot that it stands in.
+object_ref device_at(lua_State* L, int index);
 
 }  // namespace terrane::policies::lua

@@ -1,16 +1,20 @@
 #include "policies/lua/recorder.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include <lauxlib.h>
 #include <lua.h>
 
 #include "policies/lua/objects.hpp"
+#include "policies/planner/cheaper_spill.hpp"
 #include "policies/vocabulary/lua_words.hpp"
 #include "policies/vocabulary/nearest.hpp"
 
 namespace terrane::policies::lua {
 namespace {
+
+constexpr std::size_t max_notes = 16;
 
 struct recorder {
   proposal* into;
@@ -59,6 +63,14 @@ int record_move(lua_State* L) {
   return add(L, std::move(i));
 }
 
+// Options of spill, whose table is on top of the stack.
+struct spill_options {
+  spilling what = spilling::kv;
+  std::uint64_t bytes = 0;
+  std::uint64_t keep_tokens = 0;
+  target_choice to = {target_kind::cpu, {}};
+};
+
 void check_spill_options(lua_State* L) {
   const std::vector<std::string_view> known = key_names(place::spill_options, spoken_in::lua);
   lua_pushnil(L);
@@ -72,30 +84,84 @@ void check_spill_options(lua_State* L) {
   }
 }
 
+// Pushes an option; false when it was not given.
+bool push_option(lua_State* L, policy_key key) {
+  lua_getfield(L, -1, row_of(key).name.data());
+  if (!lua_isnil(L, -1)) return true;
+  lua_pop(L, 1);
+  return false;
+}
+
+// Pops an option that counts something.
+std::uint64_t pop_count(lua_State* L, policy_key key) {
+  const double number = lua_type(L, -1) == LUA_TNUMBER ? lua_tonumber(L, -1) : -1;
+  // Bytes are computed, and what is needed is rounded up.
+  const double whole = key == policy_key::spill_bytes ? std::ceil(number) : std::floor(number);
+  const bool exact = key == policy_key::spill_bytes || whole == number;
+  if (!(number >= 0 && number <= 9e15) || !exact) {
+    luaL_error(L, "%s must be a whole number", row_of(key).name.data());
+  }
+  lua_pop(L, 1);
+  return static_cast<std::uint64_t>(whole);
+}
+
+spilling pop_spilling(lua_State* L) {
+  const std::string name = luaL_checkstring(L, -1);
+  const std::optional<spilling> what = find_word(spillings(), name);
+  if (!what) {
+    const std::string hint = name_hint(name, names_of(spillings()));
+    luaL_error(L, "spill cannot take '%s'%s", name.c_str(), hint.c_str());
+  }
+  lua_pop(L, 1);
+  return *what;
+}
+
+spill_options spill_options_at(lua_State* L, int index) {
+  if (!push_plain(L, index)) {
+    luaL_argerror(L, index, "a table of options, such as { to = \"host\" }");
+  }
+  check_spill_options(L);
+  spill_options o;
+  if (push_option(L, policy_key::spill_what)) o.what = pop_spilling(L);
+  if (push_option(L, policy_key::spill_bytes)) o.bytes = pop_count(L, policy_key::spill_bytes);
+  if (push_option(L, policy_key::spill_keep_tokens)) {
+    o.keep_tokens = pop_count(L, policy_key::spill_keep_tokens);
+  }
+  if (push_option(L, policy_key::spill_to)) {
+    o.to = target_at(L, lua_gettop(L));
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 1);
+  return o;
+}
+
+// out:spill(gpu, { what = "cheaper", bytes = GiB(2) }, reason): KV or weights of a device.
+int record_cheaper(lua_State* L, const spill_options& o, std::string reason) {
+  if (o.bytes == 0) luaL_error(L, "to spill what is cheaper needs 'bytes': how much must leave");
+  const object_ref from = device_at(L, 2);
+  charge(L, static_cast<std::int64_t>(8 * (from.now->parts.size() + from.now->sessions.size())));
+  cheaper_spill chosen = spill_cheaper(
+      *from.now,
+      {from.device, o.bytes, {o.to}, ordering::longest_idle, o.keep_tokens, std::move(reason)});
+  take_until(chosen, o.bytes);
+  proposal& p = recorded(L);
+  if (!chosen.note.empty() && p.notes.size() < max_notes) p.notes.push_back(chosen.note);
+  for (intent& i : chosen.wanted) add(L, std::move(i));
+  return 0;
+}
+
 // out:spill(session.kv, { keep_tokens = 1024, to = "host" }, reason)
 int record_spill(lua_State* L) {
+  std::string reason = reason_at(L, 4);
+  const spill_options o = spill_options_at(L, 3);
+  if (o.what == spilling::cheaper) return record_cheaper(L, o, std::move(reason));
   intent i;
   i.action = verb::spill;
   i.kind = subject_kind::session_kv;
   i.subject = kv_session_at(L, 2);
-  i.reason = reason_at(L, 4);
-  if (!push_plain(L, 3)) luaL_argerror(L, 3, "a table of options, such as { to = \"host\" }");
-  check_spill_options(L);
-  lua_getfield(L, -1, "keep_tokens");
-  if (!lua_isnil(L, -1)) {
-    int whole = 0;
-    const lua_Integer tokens = lua_tointegerx(L, -1, &whole);
-    if (whole == 0 || tokens < 0) luaL_error(L, "keep_tokens must be a whole number");
-    i.keep_tokens = static_cast<std::uint64_t>(tokens);
-  }
-  lua_pop(L, 1);
-  lua_getfield(L, -1, "to");
-  if (lua_isnil(L, -1)) {
-    i.to.push_back({target_kind::cpu, {}});
-  } else {
-    i.to.push_back(target_at(L, lua_gettop(L)));
-  }
-  lua_pop(L, 2);
+  i.keep_tokens = o.keep_tokens;
+  i.to.push_back(o.to);
+  i.reason = std::move(reason);
   return add(L, std::move(i));
 }
 
@@ -129,7 +195,7 @@ int record_yield(lua_State* L) {
 
 int record_decline(lua_State* L) {
   proposal& p = recorded(L);
-  if (p.notes.size() < 16) p.notes.push_back("Declined: " + reason_at(L, 2) + ".");
+  if (p.notes.size() < max_notes) p.notes.push_back("Declined: " + reason_at(L, 2) + ".");
   return 0;
 }
 

@@ -34,21 +34,6 @@ std::string main_device(const session_state& s, const intent& i, const std::stri
   return most == nullptr ? std::string() : most->device;
 }
 
-// The bytes that a spill or fetch to `to` moves: what lies elsewhere, less the KV of the newest
-// tokens that stay.
-std::uint64_t kv_to_move(const session_state& s, const intent& i, const std::string& to) {
-  std::uint64_t elsewhere = 0;
-  for (const kv_residency& r : s.kv) {
-    if (takes_from(i, r, to)) elsewhere += r.bytes;
-  }
-  if (i.action != verb::spill || i.keep_tokens == 0) return elsewhere;
-  if (i.keep_tokens >= s.context_tokens) return 0;
-  const double share = static_cast<double>(i.keep_tokens) / static_cast<double>(s.context_tokens);
-  // Rounded up, so that what stays is never taken for a rest that should go.
-  const double kept = std::ceil(share * static_cast<double>(kv_bytes_on(s, nullptr)));
-  return elsewhere - std::min(elsewhere, static_cast<std::uint64_t>(kept));
-}
-
 // The device of that name, or the first one besides `from` that is like the pattern.
 const device_state* named_device(const snapshot& now, const std::string& name,
                                  const std::string& from) {
@@ -463,6 +448,19 @@ binder::verdict_of_filter binder::check_quota(const candidate& c, const pass&) c
                                format_bytes(static_cast<double>(most)) + " may be"};
   }
   return {};
+}
+
+std::uint64_t kv_to_move(const session_state& s, const intent& i, const std::string& to) {
+  std::uint64_t elsewhere = 0;
+  for (const kv_residency& r : s.kv) {
+    if (takes_from(i, r, to)) elsewhere += r.bytes;
+  }
+  if (i.action != verb::spill || i.keep_tokens == 0) return elsewhere;
+  if (i.keep_tokens >= s.context_tokens) return 0;
+  const double share = static_cast<double>(i.keep_tokens) / static_cast<double>(s.context_tokens);
+  // Rounded up, so that what stays is never taken for a rest that should go.
+  const double kept = std::ceil(share * static_cast<double>(kv_bytes_on(s, nullptr)));
+  return elsewhere - std::min(elsewhere, static_cast<std::uint64_t>(kept));
 }
 
 std::optional<std::uint64_t> allowance(const rule& r, const policy_memory& memory,

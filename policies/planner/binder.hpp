@@ -80,6 +80,10 @@ class binder {
   std::uint64_t in_flight_bytes_ = 0;                // of moves that have not ended, and these
 };
 
+// The bytes that a spill or fetch to `to` moves: what lies elsewhere, less the KV of the newest
+// tokens that stay.
+std::uint64_t kv_to_move(const session_state& s, const intent& i, const std::string& to);
+
 // How many bytes the rule's limit still allows at this time; none when it has no limit.
 std::optional<std::uint64_t> allowance(const rule& r, const policy_memory& memory,
                                        std::int64_t now_ms);

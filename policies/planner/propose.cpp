@@ -5,6 +5,7 @@
 #include <set>
 #include <tuple>
 
+#include "policies/planner/cheaper_spill.hpp"
 #include "policies/rule/lint.hpp"
 #include "policies/vocabulary/quantity.hpp"
 
@@ -270,6 +271,15 @@ proposal propose(const rule& r, const declarative_action& a, const object_ref& o
     return p;
   }
   const std::vector<target_choice> to = targets_of(a, object);
+  if (a.action == verb::spill && a.spills == spilling::cheaper) {
+    set_goal(r, a, object, p);
+    cheaper_spill chosen = spill_cheaper(
+        *object.now,
+        {relieved_device(object), p.goal_bytes.value_or(0), to, a.order, a.keep_tokens, reason});
+    p.wanted = std::move(chosen.wanted);
+    if (!chosen.note.empty()) p.notes.push_back(std::move(chosen.note));
+    return p;
+  }
   if (a.action == verb::move) {
     for (const part_state* part : parts_of(a, object)) {
       p.wanted.push_back({verb::move, subject_kind::part, part->name, to, 0, {}, reason});

@@ -8,9 +8,6 @@
 namespace terrane::policies {
 namespace {
 
-// A session that has given no token for so long computes nothing.
-constexpr double computing_s = 10;
-
 std::string ms_text(double ms) {
   const auto hundredths = static_cast<std::int64_t>(ms * 100 + (ms < 0 ? -0.5 : 0.5));
   std::string text = std::to_string(std::abs(hundredths) % 100);

@@ -103,6 +103,8 @@ std::string_view type_of(key_value holds) {
       return "fun(object: judged, out: recorder)";
     case key_value::lua_undo:
       return "\"restore\"|fun(object: judged, out: recorder)";
+    case key_value::spilling:
+      return "spilling";
     case key_value::target:
       return "target";
     default:

@@ -102,6 +102,8 @@ std::string value_text(const key_entry& k) {
       return "a range of times of day or days";
     case key_value::parts:
       return "which parts, below, or a pattern over their names";
+    case key_value::spilling:
+      return list_of_words(spillings());
     case key_value::kv:
       return code("kv");
     case key_value::whole_device:
@@ -152,6 +154,7 @@ std::string words_section() {
   text += words_table("mode", modes());
   text += words_table("parts", selections());
   text += words_table("order", orderings());
+  text += words_table("spill", spillings());
   text += words_table("until", extents());
   text += words_table("target", targets());
   text += words_table("undo", undos());

@@ -86,6 +86,8 @@ json_tree value_schema(const key_entry& k) {
       return refer_to("quantity_truth");
     case key_value::parts:
       return parts_schema();
+    case key_value::spilling:
+      return one_of_words(spillings());
     case key_value::kv:
       return constant("kv");
     case key_value::whole_device:

@@ -17,6 +17,9 @@
 --- whether a policy acts
 ---@alias mode_name "enforce"|"shadow"
 
+--- what a spill takes
+---@alias spilling "kv"|"cheaper"
+
 --- a device, its name, or where to look
 ---@alias target "cpu"|"host"|"most_free"|"most_free_gpu"|"coolest"|"itself"|device|string
 
@@ -51,6 +54,8 @@
 
 --- how KV is spilled
 ---@class spill_options
+---@field what? spilling kv of a session; cheaper of a device; default: kv
+---@field bytes? number|string of cheaper: how much must leave the device
 ---@field to? target the device that the KV goes to; default: cpu
 ---@field keep_tokens? integer the newest tokens whose KV stays; default: 0
 
@@ -392,10 +397,10 @@ local recorder_class = {}
 ---@param reason string
 function recorder_class:move(part, to, reason) end
 
---- move a session's KV cache away from its home
+--- move KV away from where it is, or what is cheaper to have away
 ---
 ---     out:spill(sessions()[1].kv, { keep_tokens = 1024, to = "host" }, "idle")
----@param kv kv|session
+---@param kv kv|session|device
 ---@param options spill_options
 ---@param reason string
 function recorder_class:spill(kv, options, reason) end

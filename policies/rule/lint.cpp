@@ -130,6 +130,17 @@ void lint_scope(const rule& r, const declarative_action& a, std::vector<diagnost
     error_at(r.where, "a policy for each part cannot spill KV; moving the part takes its KV along",
              faults);
   }
+  const bool cheaper = a.action == verb::spill && a.spills == spilling::cheaper;
+  if (cheaper && !is_device_scope(r.for_each)) {
+    error_at(r.where, "'spill: cheaper' relieves a device; use for_each: gpu, cpu or device",
+             faults);
+  }
+  if (cheaper && a.until == extent::all) {
+    error_at(r.where,
+             "'spill: cheaper' must know how much is to leave: 'until: leave' with a 'leave' whose "
+             "metric counts bytes, or a number of bytes",
+             faults);
+  }
   const bool idle = a.order == ordering::longest_idle;
   const bool stacked = a.order == ordering::top_down || a.order == ordering::bottom_up;
   const bool one_session = r.for_each == scope::session;

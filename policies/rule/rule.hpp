@@ -60,9 +60,10 @@ struct declarative_action {
   std::vector<target_choice> from;     // of a move: whence, in this order; empty: from the object
   ordering order = ordering::top_down;
   extent until = extent::all;
-  std::uint64_t until_bytes = 0;  // when until is bytes
-  std::vector<target_choice> to;  // tried in this order for each candidate
-  std::uint64_t keep_tokens = 0;  // of a spill
+  std::uint64_t until_bytes = 0;   // when until is bytes
+  std::vector<target_choice> to;   // tried in this order for each candidate
+  spilling spills = spilling::kv;  // of a spill
+  std::uint64_t keep_tokens = 0;   // of a spill
 };
 
 // A Lua policy's plan and undo: the checked text that defines them, which is run again in a fresh

@@ -208,6 +208,20 @@ bool machine::is_stopped(const std::string& device, std::string_view metric) con
   });
 }
 
+// How long each part takes on the devices whose speeds were set.
+void machine::measure() {
+  for (const machine_device& d : devices_) {
+    if (d.weights_per_s <= 0) continue;
+    const double kv_per_s = d.kv_per_s > 0 ? d.kv_per_s : d.weights_per_s;
+    for (part_state& p : now_.parts) {
+      std::erase_if(p.measured, [&](const part_time& t) { return t.device == d.state.name; });
+      const double seconds = static_cast<double>(p.weight_bytes) / d.weights_per_s +
+                             static_cast<double>(p.kv_bytes) / kv_per_s;
+      p.measured.push_back({d.state.name, seconds * 1000});
+    }
+  }
+}
+
 const snapshot& machine::at(std::int64_t now_ms) {
   ++now_.sequence;
   now_.time_ms = now_ms;
@@ -230,6 +244,7 @@ const snapshot& machine::at(std::int64_t now_ms) {
     if (r.present()) r.sampled_ms = now_ms;
   }
   now_.host = host;
+  measure();
   now_.model.context_tokens = context_tokens;
   list_tenants(now_);
   return now_;

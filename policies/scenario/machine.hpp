@@ -22,8 +22,10 @@ inline constexpr double gib = 1024.0 * mib;
 struct machine_device {
   device_state state;  // readings that are set here are sampled at every tick
   double total = 0;
-  double others = 0;  // bytes used by other programs
-  bool lost = false;  // it reports nothing, and moves to it fail
+  double others = 0;         // bytes used by other programs
+  bool lost = false;         // it reports nothing, and moves to it fail
+  double weights_per_s = 0;  // bytes of matrices that a token reads a second; 0: not measured
+  double kv_per_s = 0;       // bytes of KV; 0: as of matrices
 };
 
 class machine {
@@ -78,6 +80,7 @@ class machine {
   void arrive_kv(const planned_move& m);
   double ours(const std::string& device) const;
   bool is_stopped(const std::string& device, std::string_view metric) const;
+  void measure();
   void sample(machine_device& d, std::int64_t now_ms);
 
   std::vector<machine_device> devices_;

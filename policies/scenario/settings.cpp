@@ -45,6 +45,16 @@ constexpr setting device_settings[] = {
      [](machine& m, const std::string& who, const written& to, std::int64_t) {
        m.device(who).state.vram_reserved = {to.number, 0, 1'000'000'000};
      }},
+    {{"weights_per_s", setting_value::quantity, unit::bytes,
+      "bytes of weights that a token reads in a second, as measured"},
+     [](machine& m, const std::string& who, const written& to, std::int64_t) {
+       m.device(who).weights_per_s = to.number;
+     }},
+    {{"kv_per_s", setting_value::quantity, unit::bytes,
+      "bytes of KV that a token reads in a second, as measured; default: as of weights"},
+     [](machine& m, const std::string& who, const written& to, std::int64_t) {
+       m.device(who).kv_per_s = to.number;
+     }},
 };
 
 constexpr setting session_settings[] = {

@@ -94,8 +94,8 @@ constexpr key_entry key_table[] = {
 
     {policy_key::move, place::action, "move", in_yaml, key_value::parts, false, "",
      "move parts to another device", "layers"},
-    {policy_key::spill, place::action, "spill", in_yaml, key_value::kv, false, "",
-     "move KV caches of sessions away", "kv"},
+    {policy_key::spill, place::action, "spill", in_yaml, key_value::spilling, false, "",
+     "move KV caches of sessions away, or what is cheaper to have away", "kv"},
     {policy_key::fetch, place::action, "fetch", in_yaml, key_value::kv, false, "",
      "bring a session's KV cache home", "kv"},
     {policy_key::yield, place::action, "yield", in_yaml, key_value::whole_device, false, "",
@@ -123,6 +123,10 @@ constexpr key_entry key_table[] = {
     {policy_key::flapping_per, place::flapping, "per", in_both, key_value::duration, true, "",
      "in what time, such as 10m", "10m"},
 
+    {policy_key::spill_what, place::spill_options, "what", in_lua, key_value::spilling, false, "kv",
+     "kv of a session; cheaper of a device", "\"cheaper\""},
+    {policy_key::spill_bytes, place::spill_options, "bytes", in_lua, key_value::bytes, false, "",
+     "of cheaper: how much must leave the device", "GiB(2)"},
     {policy_key::spill_to, place::spill_options, "to", in_lua, key_value::target, false, "cpu",
      "the device that the KV goes to", "\"host\""},
     {policy_key::spill_keep_tokens, place::spill_options, "keep_tokens", in_lua,

@@ -49,6 +49,7 @@ enum class key_value : std::uint8_t {
   truth,         // true or false
   range,         // of times of day or days
   parts,         // a word of selections(), or a pattern over part names
+  spilling,      // a word of spillings()
   kv,            // the word kv
   whole_device,  // the word device
   ordering,      // a word of orderings()
@@ -100,6 +101,8 @@ enum class policy_key : std::uint8_t {
   limit_per,
   flapping_times,
   flapping_per,
+  spill_what,
+  spill_bytes,
   spill_to,
   spill_keep_tokens,
 };

@@ -158,7 +158,7 @@ constexpr lua_row row_table[] = {
     {recorder,
      "spill",
      method,
-     {{{"kv", "kv|session"}, {"options", "spill_options"}, reason}},
+     {{{"kv", "kv|session|device"}, {"options", "spill_options"}, reason}},
      "",
      "",
      "out:spill(sessions()[1].kv, { keep_tokens = 1024, to = \"host\" }, \"idle\")"},
@@ -335,6 +335,7 @@ std::vector<named_type> collect_types() {
           {"part_kind", one_of(part_kinds()), "what a part is"},
           {"scope_name", one_of(scopes()), "what a policy is judged for"},
           {"mode_name", one_of(modes()), "whether a policy acts"},
+          {"spilling", one_of(spillings()), "what a spill takes"},
           {"target", one_of(targets()) + "|device|string", "a device, its name, or where to look"},
           {"judged", "device|session|tenant|part|host", "an object that a policy is judged for"}};
 }

@@ -70,6 +70,11 @@ constexpr word<ordering> ordering_table[] = {
     {ordering::best, "best", "most relief, or gain, for the measured cost first"},
 };
 
+constexpr word<spilling> spilling_table[] = {
+    {spilling::kv, "kv", "KV caches of sessions"},
+    {spilling::cheaper, "cheaper", "KV or weights, whichever adds less to a token, as measured"},
+};
+
 constexpr word<extent> extent_table[] = {
     {extent::leave, "leave", "until the leave level is reached"},
     {extent::all, "all", "everything selected"},
@@ -86,7 +91,7 @@ constexpr word<target_kind> target_table[] = {
 
 constexpr word<verb> verb_table[] = {
     {verb::move, "move", "move parts to another device"},
-    {verb::spill, "spill", "move a session's KV cache away from its home"},
+    {verb::spill, "spill", "move KV away from where it is, or what is cheaper to have away"},
     {verb::fetch, "fetch", "bring a session's KV cache home"},
     {verb::restore, "restore", "bring home what this policy moved"},
     {verb::decline, "decline", "do nothing, and say why"},
@@ -206,6 +211,7 @@ std::span<const word<device_kind>> device_kinds() { return device_kind_table; }
 std::span<const word<part_kind>> part_kinds() { return part_kind_table; }
 std::span<const word<selection>> selections() { return selection_table; }
 std::span<const word<ordering>> orderings() { return ordering_table; }
+std::span<const word<spilling>> spillings() { return spilling_table; }
 std::span<const word<extent>> extents() { return extent_table; }
 std::span<const word<target_kind>> targets() { return target_table; }
 std::span<const word<verb>> verbs() { return verb_table; }
@@ -237,6 +243,7 @@ std::string_view name_of(unit u) { return name_in(measures(), u); }
 std::string_view name_of(device_kind k) { return name_in(device_kinds(), k); }
 std::string_view name_of(part_kind k) { return name_in(part_kinds(), k); }
 std::string_view name_of(ordering o) { return name_in(orderings(), o); }
+std::string_view name_of(spilling s) { return name_in(spillings(), s); }
 std::string_view name_of(verb v) { return name_in(verbs(), v); }
 std::string_view name_of(rule_mode m) { return name_in(modes(), m); }
 

@@ -150,6 +150,8 @@ enum class selection {
 // The order in which candidates are taken. The top of a model is its head, the bottom its
 // embedding.
 enum class ordering { top_down, bottom_up, largest_first, smallest_first, longest_idle, best };
+// What `do: {spill: ...}` takes.
+enum class spilling { kv, cheaper };
 // How far a plan goes.
 enum class extent { all, leave, bytes };
 // Whether a policy acts or only says what it would do.
@@ -170,6 +172,7 @@ std::span<const word<device_kind>> device_kinds();
 std::span<const word<part_kind>> part_kinds();
 std::span<const word<selection>> selections();
 std::span<const word<ordering>> orderings();
+std::span<const word<spilling>> spillings();
 std::span<const word<extent>> extents();
 std::span<const word<target_kind>> targets();
 std::span<const word<verb>> verbs();
@@ -232,6 +235,7 @@ std::string_view name_of(unit u);
 std::string_view name_of(device_kind k);
 std::string_view name_of(part_kind k);
 std::string_view name_of(ordering o);
+std::string_view name_of(spilling s);
 std::string_view name_of(verb v);
 std::string_view name_of(rule_mode m);
 

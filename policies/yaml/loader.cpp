@@ -179,6 +179,10 @@ void read_selection(map_reader& map, declarative_action& action) {
   const std::optional<std::string> name = map.text(name_of(action.action));
   if (!name) return;
   const source_location where = map.optional_key(name_of(action.action))->where;
+  if (action.action == verb::spill) {
+    action.spills = map.one_of(policy_key::spill, spillings()).value_or(spilling::kv);
+    return;
+  }
   if (action.action != verb::move) {
     const std::string takes = action.action == verb::yield ? "device" : "kv";
     if (*name != takes) {

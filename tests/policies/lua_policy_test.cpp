@@ -6,6 +6,7 @@
 #include "policies/lua/plan.hpp"
 #include "policies/lua/recorder.hpp"
 #include "policies/pipeline/evaluate.hpp"
+#include "policies/vocabulary/keys.hpp"
 #include "tests/policies/machine.hpp"
 
 namespace terrane::policies {
@@ -255,6 +256,33 @@ TEST_F(lua_plan, records_intents) {
   EXPECT_EQ(p->restore_reason, "calm");
 }
 
+// The idle session's KV costs nothing; beyond it weights are cheaper where KV is read slowly.
+TEST_F(lua_plan, spills_what_is_cheaper) {
+  m.device("vulkan:a").weights_per_s = 600e9;
+  m.device("cpu").weights_per_s = 40e9;
+  m.device("cpu").kv_per_s = 1e9;
+  m.part("layer.1.attn").pinned = true;
+  const auto wanted = [&](const std::string& options) {
+    return subjects("out:spill(it, { what = 'cheaper', to = 'cpu', " + options + " }, 'full')");
+  };
+  EXPECT_THAT(wanted("bytes = MiB(10.5)"), ElementsAre("s2"));
+  EXPECT_THAT(wanted("bytes = MiB(90)"), ElementsAre("layer.1.ffn"));
+  EXPECT_THAT(wanted("bytes = MiB(220)"), ElementsAre("s2", "layer.1.ffn"));
+  EXPECT_THAT(wanted("bytes = 0.5"), ElementsAre("s2"));
+  const auto p = run("out:spill(it, { what = 'cheaper', bytes = MiB(220) }, 'full')");
+  ASSERT_TRUE(p.has_value()) << to_string(p.error());
+  EXPECT_EQ(p->wanted[0].only_from, "vulkan:a");
+  EXPECT_EQ(p->wanted[1].action, verb::move);
+  EXPECT_EQ(p->wanted[1].reason, "full");
+  EXPECT_THAT(p->notes.at(0), HasSubstr("KV and then weights should leave vulkan:a for cpu"));
+  for (const key_entry* k : keys_of(place::spill_options, spoken_in::lua)) {
+    const std::string value = k->id == policy_key::spill_to ? "'cpu'" : "'x'";
+    const std::string fault = testing::PrintToString(
+        subjects("out:spill(it, { " + std::string(k->name) + " = " + value + " }, 'full')"));
+    EXPECT_THAT(fault, testing::Not(HasSubstr("no option"))) << k->name;
+  }
+}
+
 TEST_F(lua_plan, says_what_is_wrong_and_where) {
   const auto fault = [&](const std::string& body) {
     const auto p = run(body);
@@ -267,6 +295,11 @@ TEST_F(lua_plan, says_what_is_wrong_and_where) {
   EXPECT_THAT(fault("return it:parts():top_dwn()"), HasSubstr("did you mean 'top_down'?"));
   EXPECT_THAT(fault("out:spill(it, {}, 'x')"), HasSubstr("kv expected"));
   EXPECT_THAT(fault("out:spill(it:sessions()[1].kv, {keep = 1}, 'x')"), HasSubstr("no option"));
+  EXPECT_THAT(fault("out:spill(it, {what = 'cheapr'}, 'x')"), HasSubstr("mean 'cheaper'?"));
+  EXPECT_THAT(fault("out:spill(it, {what = 'cheaper'}, 'x')"), HasSubstr("needs 'bytes'"));
+  EXPECT_THAT(fault("out:spill(it:sessions()[1].kv, {what = 'cheaper', bytes = 1}, 'x')"),
+              HasSubstr("device expected"));
+  EXPECT_THAT(fault("out:spill(it, {what = 'cheaper', bytes = -1}, 'x')"), HasSubstr("whole"));
   EXPECT_THAT(fault("while true do end"), HasSubstr("more than 200000 instructions"));
   // Under a sanitizer the deadline may come before the last move that a plan may hold.
   EXPECT_THAT(fault("for i = 1, 1e6 do out:move('a', 'b', 'c') end"),
