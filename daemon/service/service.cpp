@@ -8,8 +8,9 @@
 #include "daemon/journal/log.hpp"
 #include "daemon/service/refusals.hpp"
 #include "daemon/service/to_protocol.hpp"
-#include "daemon/service/what_if.hpp"
 #include "daemon/version.hpp"
+#include "policies/pipeline/what_if.hpp"
+#include "policies/trace/trace.hpp"
 
 namespace terrane::daemon {
 
@@ -243,6 +244,18 @@ void service::telemetry(const ipc::caller&, ipc::answer<ipc::telemetry_reply> to
   });
 }
 
+void service::snapshot(const ipc::caller&, ipc::answer<ipc::snapshot_reply> to) {
+  with_engine(to, [to](engine::inference_engine&, control_loop& loop) {
+    to.finish(loop.look([&](const policies::policy_set& set, const policies::snapshot& last,
+                            const policies::pipeline_state& state, const auto&) {
+      policies::trace::writer writer;
+      std::string text = writer.begin(set, state, loop.unix_ms(0));
+      text += writer.tick(set, last, {});
+      return ipc::snapshot_reply{count(last.sequence), std::move(text)};
+    }));
+  });
+}
+
 void service::sessions(const ipc::caller& who, ipc::answer<ipc::sessions_reply> to) {
   with_engine(to, [who, to](engine::inference_engine& e, control_loop&) {
     ipc::sessions_reply r;
@@ -284,7 +297,7 @@ void service::policy_list(const ipc::caller&, ipc::answer<ipc::policy_list_reply
         p.priority = rule.priority;
         for (const policies::policy_status& s : all)
           if (s.policy == rule.name)
-            p.objects.push_back({s.object, s.state, conditions(s.conditions)});
+            p.objects.push_back({s.object, s.state, to_protocol(s.conditions)});
         r.policies.push_back(std::move(p));
       }
       return 0;
@@ -345,16 +358,13 @@ void service::plan(const ipc::caller&, ipc::plan_request request, ipc::answer<ip
         loop.look([](const auto&, const policies::snapshot& s, const policies::pipeline_state& p,
                      const auto&) { return std::pair(s, p); });
     for (const ipc::assumption& a : request.assume.value_or(std::vector<ipc::assumption>{}))
-      if (std::string fault = assume(now, a); !fault.empty())
+      if (std::string fault = policies::assume(now, {a.metric, a.object, a.value}); !fault.empty())
         return to.fail(ipc::refuse::invalid_parameter("assume", fault));
     ipc::plan_reply r;
     r.revision = count(e.revision());
-    for (policies::decision_record record : evaluate_as_if_held(*set, now, state).records) {
-      // A dry run's numbers will be given again, to decisions and moves that are carried out.
-      record.id = 0;
-      for (policies::planned_move& m : record.moves) m.id = 0;
+    for (const policies::decision_record& record :
+         policies::evaluate_as_if_held(*set, now, state).records)
       r.decisions.push_back(describe(record));
-    }
     to.finish(r);
   });
 }
@@ -397,47 +407,20 @@ void service::why(const ipc::caller&, std::string part, ipc::answer<ipc::why_rep
 }
 
 ipc::decision_info service::describe(const policies::decision_record& from) const {
-  ipc::decision_info d;
-  d.id = count(from.id);
+  ipc::decision_info d = to_protocol(from);
   d.time_unix_ms = loop_->unix_ms(from.time_ms);
-  d.snapshot = count(from.snapshot_sequence);
-  d.by = from.policy;
-  d.object = from.object;
-  d.event = to_protocol(from.event);
-  d.mode = to_protocol(from.mode);
-  d.source = policies::to_string(from.where);
-  d.conditions = conditions(from.conditions);
-  for (const policies::candidate& c : from.candidates) {
-    ipc::candidate_info i;
-    i.verb = to_protocol(c.action);
-    i.subject = c.subject;
-    i.from = c.from;
-    i.to = c.to;
-    i.bytes = count(c.bytes);
-    if (c.removed_by != policies::filter::none) i.removed_by = policies::to_string(c.removed_by);
-    i.detail = c.detail;
-    d.candidates.push_back(std::move(i));
+  for (std::size_t i = 0; i < from.moves.size(); i++) {
+    ipc::action_info& a = d.actions[i];
+    if (from.moves[i].id == 0) continue;
+    a.outcome = ipc::action_outcome::running;
+    const std::optional<move_result> r = loop_->result_of(from.moves[i].id);
+    if (!r) continue;
+    a.outcome = r->state == engine::move_state::committed   ? ipc::action_outcome::done
+                : r->state == engine::move_state::cancelled ? ipc::action_outcome::cancelled
+                                                            : ipc::action_outcome::failed;
+    if (!r->detail.empty()) a.detail = r->detail;
+    if (a.outcome == ipc::action_outcome::done) a.pause_ms = r->pause_ms;
   }
-  for (const policies::planned_move& m : from.moves) {
-    ipc::action_info a;
-    a.verb = to_protocol(m.action);
-    a.subject = m.subject;
-    a.from = m.from;
-    a.to = m.to;
-    a.bytes = count(m.bytes);
-    a.reason = m.reason;
-    a.outcome = m.id == 0 ? ipc::action_outcome::planned : ipc::action_outcome::running;
-    if (const std::optional<move_result> r = loop_->result_of(m.id)) {
-      a.outcome = r->state == engine::move_state::committed   ? ipc::action_outcome::done
-                  : r->state == engine::move_state::cancelled ? ipc::action_outcome::cancelled
-                                                              : ipc::action_outcome::failed;
-      if (!r->detail.empty()) a.detail = r->detail;
-      if (a.outcome == ipc::action_outcome::done) a.pause_ms = r->pause_ms;
-    }
-    d.actions.push_back(std::move(a));
-  }
-  d.notes = from.notes;
-  d.text = policies::explain_text(from);
   return d;
 }
 

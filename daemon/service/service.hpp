@@ -52,6 +52,7 @@ class service final : public ipc::control_service {
   void devices(const ipc::caller& who, ipc::answer<ipc::devices_reply> to) override;
   void placement(const ipc::caller& who, ipc::answer<ipc::placement_reply> to) override;
   void telemetry(const ipc::caller& who, ipc::answer<ipc::telemetry_reply> to) override;
+  void snapshot(const ipc::caller& who, ipc::answer<ipc::snapshot_reply> to) override;
   void generate(const ipc::caller& who, ipc::generate_request request,
                 ipc::generate_stream to) override;
   void stop_generate(const ipc::caller& who, std::int64_t session,

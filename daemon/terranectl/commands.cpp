@@ -3,8 +3,8 @@
 namespace terrane::daemon::ctl {
 
 std::vector<ipc::ctl::further_command> offline_commands() {
-  return {policy_lint(),      policy_new(),    policy_test(), policy_replay(),
-          policy_reference(), policy_schema(), policy_stubs()};
+  return {plan_snapshot(), policy_lint(),      policy_new(),    policy_test(),
+          policy_replay(), policy_reference(), policy_schema(), policy_stubs()};
 }
 
 }  // namespace terrane::daemon::ctl

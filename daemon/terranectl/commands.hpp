@@ -13,6 +13,7 @@ namespace terrane::daemon::ctl {
 // All of them, for run().
 std::vector<ipc::ctl::further_command> offline_commands();
 
+ipc::ctl::further_command plan_snapshot();
 ipc::ctl::further_command policy_lint();
 ipc::ctl::further_command policy_new();
 ipc::ctl::further_command policy_reference();

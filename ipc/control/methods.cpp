@@ -148,6 +148,7 @@ constexpr method_row rows[] = {
     {"Devices", observe, false, ask<devices_reply, &service::devices>},
     {"Placement", observe, false, ask<placement_reply, &service::placement>},
     {"Telemetry", observe, false, ask<telemetry_reply, &service::telemetry>},
+    {"Snapshot", operate, false, ask<snapshot_reply, &service::snapshot>},
     {"Generate", operate, false, generate},
     {"StopGenerate", operate, false, about_session<&service::stop_generate>},
     {"Sessions", operate, false, ask<sessions_reply, &service::sessions>},

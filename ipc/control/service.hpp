@@ -39,6 +39,7 @@ class control_service {
   virtual void devices(const caller& who, answer<devices_reply> to) = 0;
   virtual void placement(const caller& who, answer<placement_reply> to) = 0;
   virtual void telemetry(const caller& who, answer<telemetry_reply> to) = 0;
+  virtual void snapshot(const caller& who, answer<snapshot_reply> to) = 0;
 
   virtual void generate(const caller& who, generate_request request, generate_stream to) = 0;
   virtual void stop_generate(const caller& who, std::int64_t session, answer<nothing> to) = 0;

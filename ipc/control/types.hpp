@@ -131,6 +131,12 @@ struct telemetry_reply {
 };
 BOOST_DESCRIBE_STRUCT(telemetry_reply, (), (snapshot, readings))
 
+struct snapshot_reply {
+  std::int64_t snapshot = 0;
+  std::string trace;
+};
+BOOST_DESCRIBE_STRUCT(snapshot_reply, (), (snapshot, trace))
+
 // ---- Replies and sessions ---------------------------------------------------------------------
 
 BOOST_DEFINE_ENUM_CLASS(chat_role, system, user, assistant)

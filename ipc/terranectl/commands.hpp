@@ -17,6 +17,7 @@ int show_status(const context& with);
 int show_devices(const context& with);
 int show_placement(const context& with, const std::vector<std::string>& patterns);
 int show_telemetry(const context& with);
+int print_snapshot(const context& with);
 int show_sessions(const context& with);
 
 // talk.cpp
@@ -53,6 +54,9 @@ int switch_policy(const context& with, const std::string& name, bool enabled);
 int yield(const context& with, std::optional<std::string> device, std::optional<double> for_s);
 int end_yield(const context& with, std::optional<std::string> device);
 // Each assumption is "OBJECT/METRIC=VALUE".
+// "vulkan/vram.used_ratio=0.97", or nothing; and what is said of one that is none.
+std::optional<assumption> parse_assumption(const std::string& text);
+int refuse_assumption(const context& with, const std::string& text);
 int plan(const context& with, const std::vector<std::string>& assumptions, const std::string& file);
 int explain(const context& with, std::int64_t id);
 int why(const context& with, const std::string& part);

@@ -169,6 +169,8 @@ std::optional<std::string> read_policy(const context& with, const std::string& f
   return text;
 }
 
+}  // namespace
+
 std::optional<assumption> parse_assumption(const std::string& text) {
   const std::size_t equals = text.rfind('=');
   const std::size_t slash = text.rfind('/', equals);
@@ -182,7 +184,12 @@ std::optional<assumption> parse_assumption(const std::string& text) {
   return good ? std::optional(parsed) : std::nullopt;
 }
 
-}  // namespace
+int refuse_assumption(const context& with, const std::string& text) {
+  return with.fail("not an assumption: " + text +
+                       "; write OBJECT/METRIC=NUMBER, such as "
+                       "cpu/vram.used_ratio=0.95",
+                   exit_usage);
+}
 
 int list_policies(const context& with) {
   return with.show<policy_list_reply>("PolicyList", {}, [&](const policy_list_reply& reply) {
@@ -273,10 +280,7 @@ int plan(const context& with, const std::vector<std::string>& assumptions,
   for (const std::string& text : assumptions) {
     const auto parsed = parse_assumption(text);
     if (!parsed) {
-      return with.fail("not an assumption: " + text +
-                           "; write OBJECT/METRIC=NUMBER, such as "
-                           "cpu/vram.used_ratio=0.95",
-                       exit_usage);
+      return refuse_assumption(with, text);
     }
     request.assume.has_value() ? request.assume->push_back(*parsed)
                                : void(request.assume = {*parsed});

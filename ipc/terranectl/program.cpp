@@ -1,6 +1,7 @@
 #include "ipc/terranectl/program.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include <CLI/CLI.hpp>
 
@@ -67,6 +68,7 @@ class command_line {
                     command_action does) {
     CLI::App* added = under.add_subcommand(name, what);
     added->fallthrough();
+    built_in_[added] = does;
     added->callback([this, does = std::move(does)] { chosen_ = does; });
     return added;
   }
@@ -76,6 +78,13 @@ class command_line {
 
   void add(const further_command& one) {
     CLI::App& under = one.under.empty() ? app_ : *app_.get_subcommand(one.under);
+    if (!one.instead_with.empty()) {
+      CLI::App* there = under.get_subcommand(one.name);
+      there->callback([this, there, option = one.instead_with, does = one.prepare(*there)] {
+        chosen_ = there->count(option) > 0 ? does : built_in_[there];
+      });
+      return;
+    }
     CLI::App* added = command(under, one.name, one.says, nullptr);
     added->callback([this, does = one.prepare(*added)] { chosen_ = does; });
   }
@@ -101,6 +110,10 @@ class command_line {
                               [this](const context& with) { return show_placement(with, words_); });
     placement->add_option("PART", words_, "Only these: layer.0-11, layer.*.attn, head");
     command("telemetry", "The readings that policies see", show_telemetry);
+    command(
+        "snapshot",
+        "The newest snapshot with its policies, as a recording of one moment: write it to a file",
+        print_snapshot);
     command("sessions", "Your sessions (all of them for an administrator)", show_sessions);
     auto* events = command("monitor", "Events as they happen",
                            [this](const context& with) { return monitor(with, count_); });
@@ -232,6 +245,7 @@ class command_line {
 
   CLI::App app_{"Query and steer terraned, the Terrane daemon.", "terranectl"};
   command_action chosen_;
+  std::map<CLI::App*, command_action> built_in_;
   std::string socket_;
   bool json_ = false;
   bool only_show_ = false;

@@ -222,6 +222,12 @@ int show_telemetry(const context& with) {
       "Telemetry", {}, [&](const telemetry_reply& reply) { print_telemetry(with, reply); });
 }
 
+// As it is, for a file.
+int print_snapshot(const context& with) {
+  return with.show<snapshot_reply>("Snapshot", {},
+                                   [&](const snapshot_reply& reply) { with.out() << reply.trace; });
+}
+
 int show_sessions(const context& with) {
   return with.show<sessions_reply>(
       "Sessions", {}, [&](const sessions_reply& reply) { print_sessions(with, reply); });

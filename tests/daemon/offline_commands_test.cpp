@@ -241,5 +241,33 @@ TEST_F(offline_commands_test, other_policies_say_what_would_have_been_different)
   EXPECT_THAT(err.str(), HasSubstr("bad.yaml:1"));
 }
 
+TEST_F(offline_commands_test, a_recorded_snapshot_is_planned_on_without_a_daemon) {
+  const std::string trace = write("trace.jsonl", recording());
+  EXPECT_EQ(run({"plan", "--snapshot", trace, "--at", "1"}), 0) << err.str();
+  EXPECT_EQ(out.str(), "Nothing would be done.\n");
+  EXPECT_EQ(run({"plan", "--snapshot", trace, "--at", "6"}), 0) << err.str();
+  EXPECT_THAT(out.str(), HasSubstr("A dry run on snapshot 6: policy 'relief' engaged for gpu"));
+  EXPECT_THAT(out.str(), HasSubstr("move 5 parts (layer.3.ffn to layer.1.ffn) from gpu to cpu"));
+  EXPECT_EQ(run({"plan", "--snapshot", trace, "--at", "1", "--assume", "gpu/vram.used_ratio=0.97"}),
+            0);
+  EXPECT_THAT(out.str(), HasSubstr("vram.used_ratio is 97 %"));
+  EXPECT_EQ(run({"plan", "--snapshot", trace, "--at", "6", "--json"}), 0);
+  const auto reply = boost::json::parse(out.str());
+  EXPECT_EQ(reply.at("decisions").at(0).at("id").as_int64(), 0);
+  EXPECT_EQ(reply.at("decisions").at(0).at("actions").at(0).at("outcome").as_string(), "planned");
+  std::string never = relief;
+  never.replace(never.find("above: 90%"), 10, "above: 99%");
+  EXPECT_EQ(run({"plan", "--snapshot", trace, "--at", "6", "--file", write("never.yaml", never)}),
+            0);
+  EXPECT_EQ(out.str(), "Nothing would be done.\n");
+  EXPECT_EQ(run({"plan", "--snapshot", trace, "--at", "99"}), 1);
+  EXPECT_THAT(err.str(), HasSubstr("it has no snapshot 99; it has 1 to 10"));
+  EXPECT_EQ(run({"plan", "--snapshot", folder.path / "none"}), 1);
+  EXPECT_EQ(run({"plan", "--snapshot", trace, "--assume", "gpu=1"}), 2);
+  EXPECT_EQ(run({"plan", "--snapshot", trace, "--assume", "gpu/vram.colour=1"}), 1);
+  EXPECT_EQ(run({"plan", "--at", "3"}), 2);
+  EXPECT_EQ(run({"plan"}), 3);  // as before: the daemon is asked
+}
+
 }  // namespace
 }  // namespace terrane::daemon::ctl

@@ -421,6 +421,19 @@ class ProcessTest(unittest.TestCase):
         self.assertEqual(replayed.stdout.count("all the same"), 2, replayed.stdout)
         self.assertRegex(replayed.stdout, r"[1-9]\d* with decisions")
 
+    def test_a_snapshot_of_a_daemon_is_planned_on_elsewhere(self):
+        (self.folder / "policies").mkdir()
+        (self.folder / "policies" / "full.yaml").write_text(POLICY.format(name="full").replace("for_each: gpu", "for_each: cpu"))
+        d = self.start().ready()
+        until(lambda: d.client().call("Telemetry")["parameters"]["readings"], "a snapshot")
+        saved = d.ctl("snapshot")
+        self.assertEqual(saved.returncode, 0, saved.stderr)
+        (self.folder / "one.jsonl").write_text(saved.stdout)
+        d.stop()
+        planned = d.ctl("plan", "--snapshot", str(self.folder / "one.jsonl"), "--assume", "cpu/vram.used_ratio=0.97")
+        self.assertEqual(planned.returncode, 0, planned.stderr)
+        self.assertIn("policy 'full' engaged for cpu", planned.stdout)
+
     def test_text_is_whole_utf8_and_sessions_go_on(self):
         d = self.start().ready()
         c = d.client()

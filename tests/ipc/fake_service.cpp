@@ -136,6 +136,10 @@ void fake_service::telemetry(const caller&, answer<telemetry_reply> to) {
               {"vram.used", gpu, 1.5 * 1024 * mib, unit::bytes, "device memory", 0.25, false}}});
 }
 
+void fake_service::snapshot(const caller&, answer<snapshot_reply> to) {
+  to.finish({12, "a snapshot\n"});
+}
+
 void fake_service::generate(const caller& who, generate_request request, generate_stream to) {
   if (pieces.empty()) {
     const std::lock_guard lock(mutex_);

@@ -45,6 +45,7 @@ class fake_service : public control_service {
   void devices(const caller& who, answer<devices_reply> to) override;
   void placement(const caller& who, answer<placement_reply> to) override;
   void telemetry(const caller& who, answer<telemetry_reply> to) override;
+  void snapshot(const caller& who, answer<snapshot_reply> to) override;
   void generate(const caller& who, generate_request request, generate_stream to) override;
   void stop_generate(const caller& who, std::int64_t session, answer<nothing> to) override;
   void sessions(const caller& who, answer<sessions_reply> to) override;

@@ -89,6 +89,7 @@ TEST(types, structs_agree_with_the_interface) {
   expect_method<nothing, devices_reply>("Devices");
   expect_method<nothing, placement_reply>("Placement");
   expect_method<nothing, telemetry_reply>("Telemetry");
+  expect_method<nothing, snapshot_reply>("Snapshot");
   expect_method<generate_request, generate_reply>("Generate");
   expect_method<session_request, nothing>("StopGenerate");
   expect_method<nothing, sessions_reply>("Sessions");
@@ -109,7 +110,7 @@ TEST(types, structs_agree_with_the_interface) {
   expect_method<explain_request, explain_reply>("Explain");
   expect_method<why_request, why_reply>("Why");
   expect_method<nothing, monitor_reply>("Monitor");
-  EXPECT_EQ(interface().methods.size(), 24U) << "a method is not compared above";
+  EXPECT_EQ(interface().methods.size(), 25U) << "a method is not compared above";
 }
 
 TEST(types, the_table_of_methods_has_those_of_the_interface) {

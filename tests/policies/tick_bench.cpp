@@ -1,26 +1,39 @@
-// What one tick costs: 100 parts, 8 devices, 20 policies, 8 sessions. Run by hand on a quiet
+// What one tick costs: 8 devices, 200 parts, 50 policies, 32 sessions. Run by hand on a quiet
 // machine:
 //   policies_bench --benchmark_repetitions=9 --benchmark_report_aggregates_only=true
+// A million ticks in which policies fire now and then, and what is held in memory meanwhile:
+//   policies_bench --benchmark_filter=million
+#include <algorithm>
 #include <cstdlib>
 #include <new>
 
 #include <benchmark/benchmark.h>
+#include <malloc.h>
 
+#include "policies/explain/journal.hpp"
 #include "policies/pipeline/evaluate.hpp"
 #include "tests/policies/machine.hpp"
 
 namespace {
 std::size_t allocations = 0;
-}
+std::size_t held_bytes = 0;
+}  // namespace
 
-// Counts what a tick allocates.
+// Counts what a tick allocates, and what is held.
 [[gnu::noinline]] void* operator new(std::size_t bytes) {
   ++allocations;
-  if (void* memory = std::malloc(bytes)) return memory;
-  throw std::bad_alloc();
+  void* const memory = std::malloc(bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  held_bytes += malloc_usable_size(memory);
+  return memory;
 }
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
+  held_bytes -= malloc_usable_size(memory);
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
+  operator delete(memory);
+}
 
 namespace terrane::policies::tests {
 namespace {
@@ -32,8 +45,8 @@ machine fleet() {
     const std::string name = "vulkan:" + std::to_string(i);
     m.add_device(name, 16 * gib, 4 * gib).state.temp_c = {50, 0};
   }
-  m.add_layers(50, 64 * mib, 128 * mib, "vulkan:0");
-  for (int i = 0; i < 8; ++i) m.add_session("s" + std::to_string(i), 4000, 256 * mib, "vulkan:1");
+  m.add_layers(100, 32 * mib, 64 * mib, "vulkan:0");
+  for (int i = 0; i < 32; ++i) m.add_session("s" + std::to_string(i), 4000, 64 * mib, "vulkan:1");
   return m;
 }
 
@@ -41,8 +54,8 @@ std::string yaml_policy(int i, const std::string& body) {
   return "  - name: p" + std::to_string(i) + "\n" + body;
 }
 
-// Twenty policies: device, session, host and part policies, with all their forms of conditions.
-policy_set_ptr twenty_policies() {
+// Device, session, host and part policies, with all their forms of conditions.
+std::string yaml_policies(int count) {
   const std::string bodies[] = {
       "    for_each: gpu\n"
       "    enter: {metric: vram.used_ratio, above: 92%, held: 5s}\n"
@@ -65,12 +78,16 @@ policy_set_ptr twenty_policies() {
       "    leave: {metric: host.pressure, below: 5%}\n"
       "    do: {move: layers, to: most_free}\n"};
   std::string text = "apiVersion: terrane/v1\npolicies:\n";
-  for (int i = 0; i < 20; ++i) text += yaml_policy(i, bodies[i % 5]);
-  return *policy_set::from_sources({{"bench.yaml", text}});
+  for (int i = 0; i < count; ++i) text += yaml_policy(i, bodies[i % 5]);
+  return text;
+}
+
+policy_set_ptr fifty_policies() {
+  return *policy_set::from_sources({{"bench.yaml", yaml_policies(50)}});
 }
 
 void quiet_tick(benchmark::State& bench) {
-  const policy_set_ptr policies = twenty_policies();
+  const policy_set_ptr policies = fifty_policies();
   machine m = fleet();
   snapshot now = m.at(0);
   pipeline_state state;
@@ -95,7 +112,7 @@ const char* const lua_policies = R"(
 for i = 1, 5 do
   policy("lua" .. i) {
     for_each = "gpu",
-    enter = above("vram.used_ratio", 0.5),
+    enter = above("vram.used_ratio", 0.88),
     leave = below("vram.used_ratio", 0.1),
     plan = function (gpu, out)
       for part in gpu:parts():movable():top_down():until_bytes(GiB(1)) do
@@ -106,20 +123,56 @@ for i = 1, 5 do
 end
 )";
 
+// Forty-five that are quiet and five that fire.
 void five_lua_plans(benchmark::State& bench) {
-  const policy_set_ptr policies = *policy_set::from_sources({{"bench.lua", lua_policies}});
+  const policy_set_ptr policies =
+      *policy_set::from_sources({{"bench.yaml", yaml_policies(45)}, {"bench.lua", lua_policies}});
   machine m = fleet();
-  m.device("vulkan:0").others = 4 * gib;
-  const snapshot now = m.at(0);
+  pipeline_state quiet;
+  evaluate(*policies, m.at(0), quiet);
+  m.device("vulkan:0").others = 5 * gib;
+  const snapshot now = m.at(1000);
   std::size_t records = 0;
   for (auto _ : bench) {
-    pipeline_state state;
+    bench.PauseTiming();
+    pipeline_state state = quiet;
+    bench.ResumeTiming();
     const decision d = evaluate(*policies, now, state);
     records += d.records.size();
   }
   bench.counters["plans"] = static_cast<double>(records) / static_cast<double>(bench.iterations());
 }
 BENCHMARK(five_lua_plans)->Unit(benchmark::kMicrosecond);
+
+// Other programs fill one card after the other for a minute in ten, so that layers keep moving:
+// what ticks keep must not grow with their number. Counts from when the journal is full.
+void a_million_ticks(benchmark::State& bench) {
+  constexpr std::int64_t ticks = 1'000'000, settled = 200'000;
+  std::size_t moves = 0, at_first = 0, most = 0;
+  for (auto _ : bench) {
+    const policy_set_ptr policies = fifty_policies();
+    machine m = fleet();
+    pipeline_state state;
+    journal past;
+    for (std::int64_t i = 0; i < ticks; ++i) {
+      m.device("vulkan:" + std::to_string(i / 600 % 7)).others = i % 600 < 60 ? 15 * gib : 2 * gib;
+      const snapshot& now = m.at(i * 1000);
+      const decision d = evaluate(*policies, now, state);
+      past.add(d);
+      m.carry_out(d.planned, i * 1000);
+      moves += d.planned.moves.size();
+      if (i == settled) at_first = held_bytes;
+      if (i > settled && i % 100 == 0) most = std::max(most, held_bytes);
+    }
+  }
+  bench.counters["moves"] = static_cast<double>(moves);
+  bench.counters["held_bytes"] = static_cast<double>(at_first);
+  bench.counters["growth"] = static_cast<double>(most) / static_cast<double>(at_first) - 1;
+  if (moves == 0) bench.SkipWithError("nothing moved");
+  // A tick holds more while moves are under way.
+  if (most > at_first + at_first / 4) bench.SkipWithError("memory grows with the ticks");
+}
+BENCHMARK(a_million_ticks)->Iterations(1)->Repetitions(1)->Unit(benchmark::kSecond);
 
 }  // namespace
 }  // namespace terrane::policies::tests

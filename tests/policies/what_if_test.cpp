@@ -1,26 +1,26 @@
-#include "daemon/service/what_if.hpp"
+#include "policies/pipeline/what_if.hpp"
 
 #include <gtest/gtest.h>
 
-namespace terrane::daemon {
+namespace terrane::policies {
 namespace {
 
-policies::snapshot one_gpu() {
-  policies::snapshot s;
+snapshot one_gpu() {
+  snapshot s;
   s.sequence = 1;
   s.time_ms = 100'000;
-  policies::device_state cpu, gpu;
+  device_state cpu, gpu;
   cpu.name = "cpu";
-  cpu.kind = policies::device_kind::cpu;
+  cpu.kind = device_kind::cpu;
   cpu.vram_total = {64e9, s.time_ms, 1000};
   cpu.vram_used = {1e9, s.time_ms, 1000};
   gpu.name = "vulkan:abc";
-  gpu.kind = policies::device_kind::gpu;
+  gpu.kind = device_kind::gpu;
   gpu.vram_total = {1e9, s.time_ms, 1000};
   gpu.vram_used = {0.5e9, s.time_ms, 1000};
   s.devices = {cpu, gpu};
   for (int layer = 0; layer < 4; layer++) {
-    policies::part_state p;
+    part_state p;
     p.name = "layer." + std::to_string(layer) + ".ffn";
     p.layer = layer;
     p.device = gpu.name;
@@ -30,8 +30,8 @@ policies::snapshot one_gpu() {
   return s;
 }
 
-policies::policy_set_ptr spill() {
-  auto set = policies::policy_set::from_sources({{"spill.yaml", R"(apiVersion: terrane/v1
+policy_set_ptr spill() {
+  auto set = policy_set::from_sources({{"spill.yaml", R"(apiVersion: terrane/v1
 policies:
   - name: spill
     for_each: gpu
@@ -39,27 +39,27 @@ policies:
     leave: {metric: vram.used_ratio, below: 84%, held: 30s}
     do: {move: layers, order: top_down, until: leave, to: cpu}
 )"}});
-  EXPECT_TRUE(set.has_value()) << policies::to_string(set.error().front());
+  EXPECT_TRUE(set.has_value()) << to_string(set.error().front());
   return *set;
 }
 
 TEST(what_if, an_assumption_fires_a_policy_as_if_it_had_held) {
-  policies::snapshot s = one_gpu();
-  policies::pipeline_state state;
+  snapshot s = one_gpu();
+  pipeline_state state;
   EXPECT_TRUE(evaluate_as_if_held(*spill(), s, state).records.empty());
   EXPECT_EQ(assume(s, {"vram.used_ratio", "vulkan", 0.97}), "");
-  policies::pipeline_state fresh;
-  const policies::decision d = evaluate_as_if_held(*spill(), s, fresh);
+  pipeline_state fresh;
+  const decision d = evaluate_as_if_held(*spill(), s, fresh);
   ASSERT_EQ(d.records.size(), 1U);
   EXPECT_EQ(d.planned.moves.size(), 2U);  // 130 MB over the leave level, 100 MB a part
 }
 
 TEST(what_if, refuses_what_cannot_be_assumed) {
-  policies::snapshot s = one_gpu();
+  snapshot s = one_gpu();
   EXPECT_NE(assume(s, {"vram.colour", "vulkan", 1}), "");
   EXPECT_NE(assume(s, {"vram.used", "cuda", 1}), "");
   EXPECT_NE(assume(s, {"idle_s", "vulkan", 1}), "");
 }
 
 }  // namespace
-}  // namespace terrane::daemon
+}  // namespace terrane::policies
