@@ -98,8 +98,9 @@ std::uint64_t pop_count(lua_State* L, policy_key key) {
   // Bytes are computed, and what is needed is rounded up.
   const double whole = key == policy_key::spill_bytes ? std::ceil(number) : std::floor(number);
   const bool exact = key == policy_key::spill_bytes || whole == number;
-  if (!(number >= 0 && number <= 9e15) || !exact) {
-    luaL_error(L, "%s must be a whole number", row_of(key).name.data());
+  const double most = row_of(key).most > 0 ? static_cast<double>(row_of(key).most) : 9e15;
+  if (!(number >= 0 && number <= most) || !exact) {
+    luaL_error(L, "%s must be a whole number, at most %f", row_of(key).name.data(), most);
   }
   lua_pop(L, 1);
   return static_cast<std::uint64_t>(whole);

@@ -177,33 +177,33 @@ local host_class = {}
 ---@operator call: device?
 local device_list_class = {}
 
---- but for one
+--- all but one
 ---
 ---     devices():except(gpu)
 ---@param name device|string
 ---@return device_list
 function device_list_class:except(name) end
 
---- that are GPUs
+--- those that are GPUs
 ---
 ---     devices():gpus()
 ---@return device_list
 function device_list_class:gpus() end
 
---- that are the CPU's
+--- those that are the CPU's
 ---
 ---     devices():cpus()
 ---@return device_list
 function device_list_class:cpus() end
 
---- that are known to be below so many degrees Celsius
+--- those known to be below so many degrees Celsius
 ---
 ---     devices():cooler_than(75)
 ---@param number number
 ---@return device_list
 function device_list_class:cooler_than(number) end
 
---- with so many bytes free
+--- those with so many bytes free
 ---
 ---     devices():with_room(GiB(4))
 ---@param number number
@@ -229,7 +229,7 @@ function device_list_class:coolest() end
 ---@operator call: part?
 local part_list_class = {}
 
---- that can be moved and are not pinned
+--- those that can be moved and are not pinned
 ---
 ---     gpu:parts():movable()
 ---@return part_list
@@ -259,21 +259,21 @@ function part_list_class:largest_first() end
 ---@return part_list
 function part_list_class:smallest_first() end
 
---- of one kind
+--- those of one kind
 ---
 ---     parts():of_kind("expert")
 ---@param kind part_kind
 ---@return part_list
 function part_list_class:of_kind(kind) end
 
---- named like a pattern with * and ?
+--- those named like a pattern with * and ?
 ---
 ---     parts():matching("layer.1?.ffn")
 ---@param name string
 ---@return part_list
 function part_list_class:matching(name) end
 
---- on one device
+--- those on one device
 ---
 ---     parts():on("cpu")
 ---@param name device|string
@@ -319,21 +319,21 @@ function session_list_class:largest_first() end
 ---@return session_list
 function session_list_class:smallest_first() end
 
---- idle for more than so many seconds
+--- those idle for more than so many seconds
 ---
 ---     sessions():idle_for(60)
 ---@param number number
 ---@return session_list
 function session_list_class:idle_for(number) end
 
---- with KV on one device
+--- those with KV on one device
 ---
 ---     sessions():on(gpu)
 ---@param name device|string
 ---@return session_list
 function session_list_class:on(name) end
 
---- of one user
+--- those of one user
 ---
 ---     sessions():of_tenant("alice")
 ---@param name string
