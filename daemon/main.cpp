@@ -3,6 +3,7 @@
 //
 // Exit status: 0 after a clean stop, 1 when it could not start, 2 for usage.
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <string>
 
@@ -44,19 +45,30 @@ int check_policies(const config& c, const std::string& path) {
   return 0;
 }
 
-// Before any byte of the weights is read, and beside a daemon that runs: it counts what that one
-// holds as others' use.
-int tell_fit(const config& c, bool json) {
+start_settings offline_start(const config& c) {
   start_settings settings;
   settings.cache_folder = c.cache_folder.empty() ? kernels::default_cache_folder() : c.cache_folder;
   settings.warn = [](const std::string& text) { log(log_level::warning, text); };
-  const result<std::string> answer = describe_fit(c, settings, json);
+  return settings;
+}
+
+int tell(const result<std::string>& answer) {
   if (!answer) {
     log(log_level::error, to_string(answer.error()));
     return 1;
   }
   std::fputs(answer->c_str(), stdout);
   return 0;
+}
+
+// Before any byte of the weights is read, and beside a daemon that runs: it counts what that one
+// holds as others' use.
+int tell_fit(const config& c, bool json) { return tell(describe_fit(c, offline_start(c), json)); }
+
+int tell_telemetry(const config& c, bool json) {
+  nvml_options nvml;
+  nvml.patience = std::chrono::seconds(5);  // nobody else waits
+  return tell(describe_telemetry(c, offline_start(c), nvml, json));
 }
 
 }  // namespace
@@ -66,19 +78,27 @@ int main(int argc, char** argv) {
   using namespace terrane::daemon;
   CLI::App app("Terrane's daemon: a language model across CPU and GPUs, placed by policy");
   std::string path = "/etc/terrane/terraned.yaml";
-  bool check = false, list = false, fit = false, json = false;
+  bool check = false, list = false, fit = false, telemetry = false, json = false;
   app.add_option("-c,--config", path, "configuration file")->capture_default_str();
   app.add_flag("--check", check, "check configuration and policies, and exit");
   app.add_flag("--list-devices", list, "print the devices of this machine, and exit");
   CLI::Option* fit_option = app.add_flag(
       "--fit", fit,
       "say whether the configured model fits, where, with what context, how fast; and exit");
-  app.add_flag("--json", json, "with --fit: as JSON")->needs(fit_option);
+  CLI::Option* telemetry_option =
+      app.add_flag("--telemetry", telemetry,
+                   "print what is measured of this machine and the configured devices, and exit");
+  telemetry_option->excludes(fit_option);
+  app.add_flag("--json", json, "with --fit or --telemetry: as JSON");
   app.set_version_flag("--version", version);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (json && !fit && !telemetry) {
+    std::fputs("--json goes with --fit or --telemetry\n", stderr);
+    return 2;
   }
   if (list) return list_devices();
   auto c = load_config(path);
@@ -88,5 +108,6 @@ int main(int argc, char** argv) {
   }
   if (check) return check_policies(*c, path);
   if (fit) return tell_fit(*c, json);
+  if (telemetry) return tell_telemetry(*c, json);
   return live(*c);
 }

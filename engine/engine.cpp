@@ -122,6 +122,7 @@ class local_engine final : public inference_engine {
   engine_status status() override {
     engine_status out = loop_.call([&] { return loop_.status(); });
     out.moves = mover_.pending();
+    out.links = mover_.traffic();
     for (const move_status& m : out.moves)
       for (const part_move& p : m.parts) out.parts[p.part].moving_to = p.device;
     return out;

@@ -150,13 +150,29 @@ struct session_status {
   wall_time created;
   double idle_s = 0;
 };
+// What moves have copied from one device to another since the start, without what they loaded from
+// the file or copied in a pause.
+struct link_traffic {
+  std::uint32_t from = 0, to = 0;
+  std::uint64_t bytes = 0;
+  double copy_ms = 0;         // that these copies took
+  std::uint64_t commits = 0;  // of moves that copied along there
+  double pause_ms = 0;        // of these, all together
+};
+// What a device has computed for steps of nothing but decoding, in the placement of this revision.
+struct decode_time {
+  std::uint64_t tokens = 0;
+  double ms = 0;
+};
 struct engine_status {
   std::uint64_t revision = 0;
   std::vector<part_status> parts;  // as loaded_model().parts()
   std::vector<session_status> sessions;
   std::vector<move_status> moves;  // waiting and preparing
   std::uint64_t steps = 0, tokens = 0;
-  double decode_tok_s = 0;  // over the last steps that decoded
+  double decode_tok_s = 0;                // over the last steps that decoded
+  std::vector<decode_time> decode_times;  // by device
+  std::vector<link_traffic> links;        // those that have been used
 };
 
 // Sessions as they come and go; called on the loop's thread.

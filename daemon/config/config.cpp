@@ -30,6 +30,7 @@ class config_reader {
     if (auto v = root_.text("start_on")) out_.start_on = *v;
     read_texts(root_, "pinned", [&](std::string v) { out_.pinned.push_back(std::move(v)); });
     read_texts(root_, "policies", [&](std::string v) { out_.policies.emplace_back(std::move(v)); });
+    if (const node* n = root_.optional_key("limits")) read_limits(*n);
     if (const node* n = root_.optional_key("telemetry")) read_telemetry(*n);
     if (const node* n = root_.optional_key("record")) read_record(*n);
     if (const node* n = root_.optional_key("control")) read_control(*n);
@@ -93,6 +94,22 @@ class config_reader {
       r.fault(r.where(), "there is no kind of device '" + std::string(kind) + "'" +
                              policies::name_hint(kind, kinds));
     return name;
+  }
+
+  void read_limits(const node& n) {
+    map_reader r(n, "'limits'", faults_);
+    if (!r.usable()) return;
+    if (const node* link = r.optional_key("link")) {
+      map_reader l(*link, "'limits.link'", faults_);
+      if (!l.usable()) return;
+      if (l.required_key("bytes", "what may go along one way, such as 8GiB") != nullptr)
+        out_.limits.link_bytes = read_bytes(l, "bytes");
+      if (l.required_key("per", "the time for that, such as 1m") != nullptr)
+        out_.limits.link_per_ms = l.duration_ms("per").value_or(0);
+      l.finish();
+    }
+    out_.limits.in_flight_bytes = read_bytes(r, "in_flight");
+    r.finish();
   }
 
   void read_telemetry(const node& n) {

@@ -12,6 +12,7 @@
 #include "daemon/record/trace_files.hpp"
 #include "engine/sampling/sampler.hpp"
 #include "policies/diagnostic.hpp"
+#include "policies/vocabulary/snapshot.hpp"
 
 namespace terrane::daemon {
 
@@ -36,6 +37,7 @@ struct config {
   std::string start_on;
   std::vector<std::string> pinned;  // part names or patterns with * and ? that never move
   std::vector<std::filesystem::path> policies;
+  policies::move_limits limits;         // on what all policies together move
   std::int64_t period_ms = 1000;        // of telemetry and policies
   std::filesystem::path readings_file;  // telemetry by hand; empty: none
   record_settings record;               // of decisions; off without a folder

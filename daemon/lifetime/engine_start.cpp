@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <string_view>
+#include <thread>
 
 #include "daemon/journal/log.hpp"
+#include "daemon/lifetime/wake_up.hpp"
+#include "daemon/loop/snapshot_builder.hpp"
+#include "daemon/telemetry/listing.hpp"
 #include "policies/placement/fit.hpp"
 
 namespace terrane::daemon {
@@ -48,6 +52,25 @@ class starting {
     return json ? placement::to_json(asked, *answer) + "\n" : placement::to_text(asked, *answer);
   }
 
+  result<std::string> telemetry(const nvml_options& nvml, bool json) {
+    self_test_ = false;  // they compute nothing
+    result<void> ok = open_devices();
+    if (!ok) return tl::unexpected<error>(ok.error());
+    std::vector<engine::device*> devices;
+    for (const auto& d : devices_) devices.push_back(d.get());
+    const telemetry_sources sources = make_sources(config_, out_.devices, devices, nvml);
+    policies::snapshot s;
+    // Shares of time, such as how busy processors are, are of the time between two samples.
+    for (int sample = 0; sample < 2; sample++) {
+      if (sample != 0) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      s = {};
+      s.time_ms = steady_ms();
+      for (const engine::device* d : devices) s.devices.push_back(state_of(d->info()));
+      sample_all(sources, s);
+    }
+    return json ? readings_json(s, sources) + "\n" : readings_text(s, sources);
+  }
+
  private:
   struct refusal {
     std::string configured;  // its name in the configuration
@@ -57,6 +80,7 @@ class starting {
   engine::device_settings device_settings() const {
     engine::device_settings s;
     s.cache_folder = settings_.cache_folder;
+    s.self_test = self_test_;
     return s;
   }
 
@@ -201,6 +225,7 @@ class starting {
   const start_settings& settings_;
   std::vector<std::unique_ptr<engine::device>> devices_;
   std::vector<refusal> refused_;
+  bool self_test_ = true;
   std::string told_tuning_of_;  // the device
   started_engine out_;
 };
@@ -213,6 +238,11 @@ result<started_engine> start_engine(const config& c, const start_settings& setti
 
 result<std::string> describe_fit(const config& c, const start_settings& settings, bool json) {
   return starting(c, settings).fit(json);
+}
+
+result<std::string> describe_telemetry(const config& c, const start_settings& settings,
+                                       const nvml_options& nvml, bool json) {
+  return starting(c, settings).telemetry(nvml, json);
 }
 
 }  // namespace terrane::daemon

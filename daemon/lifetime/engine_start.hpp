@@ -10,6 +10,7 @@
 
 #include "daemon/config/config.hpp"
 #include "daemon/placement/load_plan.hpp"
+#include "daemon/telemetry/source.hpp"
 #include "engine/device/discovery.hpp"
 #include "engine/engine.hpp"
 
@@ -43,5 +44,10 @@ result<started_engine> start_engine(const config& c, const start_settings& setti
 // Whether the configured model fits the configured devices, before a byte of its weights is read:
 // where, with which context, how fast; or what blocks. As text, or as JSON.
 result<std::string> describe_fit(const config& c, const start_settings& settings, bool json);
+
+// What the daemon's telemetry sees of the host and the configured devices now, each reading with
+// its source and age. Opens the devices, no model; takes two samples and the time between them.
+result<std::string> describe_telemetry(const config& c, const start_settings& settings,
+                                       const nvml_options& nvml, bool json);
 
 }  // namespace terrane::daemon

@@ -4,8 +4,6 @@
 
 #include <fnmatch.h>
 
-#include "policies/vocabulary/set_reading.hpp"
-
 namespace terrane::daemon {
 
 namespace {
@@ -24,15 +22,35 @@ policies::part_kind kind_of(engine::part_kind k) {
   return policies::part_kind::feed_forward;
 }
 
+std::uint32_t embedding_of(const engine::model& m) {
+  std::uint32_t p = 0;
+  while (p < m.parts().size() && m.parts()[p].kind != engine::part_kind::embedding) p++;
+  return p;
+}
+
 bool fits(const std::string& pattern, const std::string& part) {
   return fnmatch(pattern.c_str(), part.c_str(), 0) == 0;
 }
 
 }  // namespace
 
+policies::device_state state_of(const engine::device_info& d) {
+  policies::device_state state;
+  state.name = d.name;
+  state.card = d.card;
+  state.kind =
+      d.kind == engine::device_kind::cpu ? policies::device_kind::cpu : policies::device_kind::gpu;
+  return state;
+}
+
 snapshot_builder::snapshot_builder(engine::inference_engine& of, telemetry_sources sources,
-                                   std::vector<std::string> pinned)
-    : engine_(of), sources_(std::move(sources)), pinned_(std::move(pinned)) {
+                                   std::vector<std::string> pinned, policies::move_limits limits,
+                                   std::vector<first_part_time> first)
+    : engine_(of),
+      sources_(std::move(sources)),
+      pinned_(std::move(pinned)),
+      limits_(limits),
+      measured_(embedding_of(of.loaded_model()), std::move(first)) {
   const engine::model& m = engine_.loaded_model();
   model_.name = m.config().name;
   model_.architecture = m.config().architecture;
@@ -64,24 +82,21 @@ policies::snapshot snapshot_builder::make(const engine::engine_status& status, s
   policies::list_tenants(s);
   add_moves(s, status, ids);
   s.completed = std::move(completed);
-  for (const auto& source : sources_) {
-    source->sample(s);
-    policies::for_each_reading(s, [&](policies::reading& r) {
-      if (r.present() && r.source.empty()) r.source = source->name();
-    });
-  }
+  s.limits = limits_;
+  measured_.take(status, now_ms);
+  measured_.put_into(s, device_names());
+  sample_all(sources_, s);
   return s;
 }
 
+std::vector<std::string> snapshot_builder::device_names() const {
+  std::vector<std::string> names;
+  for (const engine::device* d : engine_.devices()) names.push_back(d->info().name);
+  return names;
+}
+
 void snapshot_builder::add_devices(policies::snapshot& s) const {
-  for (const engine::device* d : engine_.devices()) {
-    policies::device_state state;
-    state.name = d->info().name;
-    state.card = d->info().card;
-    state.kind = d->info().kind == engine::device_kind::cpu ? policies::device_kind::cpu
-                                                            : policies::device_kind::gpu;
-    s.devices.push_back(std::move(state));
-  }
+  for (const engine::device* d : engine_.devices()) s.devices.push_back(state_of(d->info()));
 }
 
 void snapshot_builder::add_parts(policies::snapshot& s, const engine::engine_status& status,

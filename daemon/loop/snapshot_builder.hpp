@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/loop/measurements.hpp"
 #include "daemon/telemetry/source.hpp"
 #include "daemon/telemetry/user_names.hpp"
 #include "engine/engine.hpp"
@@ -18,10 +19,15 @@ namespace terrane::daemon {
 // Of a move that a policy planned: the plan's id by subject (part name or session).
 using planned_ids = std::map<std::string, std::uint64_t>;
 
+// A device with no readings yet.
+policies::device_state state_of(const engine::device_info& d);
+
 class snapshot_builder {
  public:
+  // `limits`: on all moves of policies together. `first`: as measurements take them.
   snapshot_builder(engine::inference_engine& of, telemetry_sources sources,
-                   std::vector<std::string> pinned);
+                   std::vector<std::string> pinned, policies::move_limits limits = {},
+                   std::vector<first_part_time> first = {});
 
   // `ids`: of the moves that policies planned, by the engine's number. `completed` goes into the
   // snapshot.
@@ -39,6 +45,7 @@ class snapshot_builder {
   void add_sessions(policies::snapshot& s, const engine::engine_status& status) const;
   void add_moves(policies::snapshot& s, const engine::engine_status& status,
                  const std::map<engine::move_id, planned_ids>& ids) const;
+  std::vector<std::string> device_names() const;
   std::string device_name(std::uint32_t index) const {
     return engine_.devices()[index]->info().name;
   }
@@ -46,6 +53,8 @@ class snapshot_builder {
   engine::inference_engine& engine_;
   telemetry_sources sources_;
   std::vector<std::string> pinned_;
+  policies::move_limits limits_;
+  measurements measured_;
   policies::model_state model_;
   mutable user_names users_;
   // When each part moved, on both clocks: told once, it stays the same to the millisecond.

@@ -189,4 +189,13 @@ result<load_plan> plan_load(const engine::model& of, std::vector<device_facts> d
   }
 }
 
+std::vector<first_part_time> first_times(const load_plan& planned) {
+  const placement::request& r = planned.asked;
+  std::vector<first_part_time> out;
+  for (std::uint32_t p = 0; p < r.parts.size(); p++)
+    for (std::uint32_t d = 0; d < r.devices.size(); d++)
+      out.push_back({p, d, r.seconds_of(p, d) * 1000});
+  return out;
+}
+
 }  // namespace terrane::daemon

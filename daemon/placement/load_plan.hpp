@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "daemon/config/config.hpp"
+#include "daemon/loop/measurements.hpp"
 #include "engine/engine.hpp"
 #include "engine/placement/part_timing.hpp"
 #include "policies/placement/planner.hpp"
@@ -50,6 +51,9 @@ policies::placement::request make_request(const engine::model& of,
 // slower are left out until those that are left get by with `host_bytes` together; 0: not counted.
 result<load_plan> plan_load(const engine::model& of, std::vector<device_facts> devices,
                             const engine::engine_options& options, std::uint64_t host_bytes);
+
+// What parts were found to take on each device that was timed.
+std::vector<first_part_time> first_times(const load_plan& planned);
 
 // What the host can give now, as /proc/meminfo says; 0 when it says nothing.
 std::uint64_t available_host_bytes();

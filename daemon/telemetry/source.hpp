@@ -4,6 +4,7 @@
 // Adding one: a class here and a line in make_sources().
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <ctime>
 #include <functional>
@@ -32,10 +33,20 @@ class telemetry_source {
 };
 using telemetry_sources = std::vector<std::unique_ptr<telemetry_source>>;
 
+struct nvml_options {
+  std::string library;  // empty: the driver's, by its usual name
+  // How long a sample waits for answers; what comes later is seen by the next.
+  std::chrono::milliseconds patience{20};
+  std::chrono::milliseconds longest_end{1000};  // that the source's end waits for an answer
+};
+
 // In the order in which they are asked: a later one overrides an earlier one. `configured`: of each
 // device.
 telemetry_sources make_sources(const config& c, std::span<const device_config> configured,
-                               std::span<engine::device* const> devices);
+                               std::span<engine::device* const> devices,
+                               const nvml_options& nvml = {});
+// Puts what each source measures now into the snapshot, with the source's name.
+void sample_all(const telemetry_sources& sources, policies::snapshot& s);
 
 std::unique_ptr<telemetry_source> make_device_memory_source(
     std::span<engine::device* const> devices, std::vector<std::uint64_t> reserve_bytes,
@@ -48,6 +59,8 @@ std::unique_ptr<telemetry_source> make_processors_source(const std::string& proc
                                                          std::int32_t period_ms);
 std::unique_ptr<telemetry_source> make_power_supply_source(const std::string& sys,
                                                            std::int32_t period_ms);
+std::unique_ptr<telemetry_source> make_nvml_source(std::span<engine::device* const> devices,
+                                                   nvml_options options, std::int32_t period_ms);
 // What a clock on the wall shows; a test's shows what it says.
 using local_clock = std::function<std::tm()>;
 std::tm local_time();

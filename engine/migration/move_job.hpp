@@ -54,7 +54,8 @@ struct move_job {
   std::vector<std::uint32_t> devices_now;  // that take part in steps
   std::vector<step_size> sizes;            // steps to record before the commit
   std::unique_ptr<execution_plan> plan;
-  std::uint64_t bytes_told = 0;  // of status.bytes_done, at the last report of progress
+  std::uint64_t bytes_told = 0;       // of status.bytes_done, at the last report of progress
+  std::vector<link_traffic> traffic;  // its own copies, by pair; only the mover's thread
   std::atomic<bool> cancelled{false};
   bool committing = false;
 

@@ -13,6 +13,22 @@ constexpr int most_rounds = 16;
 constexpr std::uint64_t progress_reports = 50;
 // Pages of one way that are copied with one call, about: enough that starting a copy costs little.
 constexpr std::size_t copied_at_once = std::size_t{32} << 20;
+
+link_traffic& traffic_between(std::vector<link_traffic>& all, std::uint32_t from,
+                              std::uint32_t to) {
+  const auto at = std::ranges::find_if(
+      all, [&](const link_traffic& t) { return t.from == from && t.to == to; });
+  if (at != all.end()) return *at;
+  link_traffic fresh;
+  fresh.from = from;
+  fresh.to = to;
+  return all.emplace_back(fresh);
+}
+
+double ms_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
+      .count();
+}
 }  // namespace
 
 const char* to_string(move_state state) {
@@ -77,6 +93,11 @@ std::vector<move_status> mover::pending() const {
   return out;
 }
 
+std::vector<link_traffic> mover::traffic() const {
+  std::lock_guard lock(guard_);
+  return traffic_;
+}
+
 void mover::run() {
   while (true) {
     std::shared_ptr<move_job> job;
@@ -115,6 +136,20 @@ void mover::add_progress(move_job& job, std::uint64_t bytes) {
   if (job.observer) job.observer(copy);
 }
 
+// A move that was given up has measured its ways too.
+void mover::add_traffic(const move_job& job) {
+  std::lock_guard lock(guard_);
+  const bool committed = job.status.revision != 0 && !job.status.nothing_moved;
+  for (const link_traffic& t : job.traffic) {
+    link_traffic& sum = traffic_between(traffic_, t.from, t.to);
+    sum.bytes += t.bytes;
+    sum.copy_ms += t.copy_ms;
+    if (!committed) continue;
+    sum.commits++;
+    sum.pause_ms += job.status.pause_ms;
+  }
+}
+
 void mover::carry_out(move_job& job) {
   const auto begin = std::chrono::steady_clock::now();
   result<void> ok = prepare(job);
@@ -122,9 +157,7 @@ void mover::carry_out(move_job& job) {
     {
       std::lock_guard lock(guard_);
       job.committing = true;
-      job.status.prepare_ms =
-          std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
-              .count();
+      job.status.prepare_ms = ms_since(begin);
     }
     result<step_loop::commit_report> committed = loop_.call([&] { return loop_.commit(job); });
     if (committed) {
@@ -146,6 +179,7 @@ void mover::carry_out(move_job& job) {
       if (ok) ok = build_plan(job);
     }
   }
+  add_traffic(job);
   // What was in use before is freed here, where no reply waits for it; so is what a failed move
   // brought.
   job.old_plan.reset();
@@ -251,25 +285,31 @@ result<void> mover::bring_weights(move_job& job) {
       // The nearest copy: a device that has the block now, best one with a path that does not pass
       // through the host; else the file.
       resident_block_ptr source;
-      device* from = nullptr;
+      device_room* from = nullptr;
       for (const auto& room : rooms_) {
         resident_block_ptr found = room->weights.find(block);
         if (found == nullptr) continue;
         const bool direct = room->index != to.index && to.on->no_direct_path(*room->on).empty();
         if (source == nullptr || direct) {
           source = std::move(found);
-          from = room->on.get();
+          from = room.get();
         }
         if (direct) break;
       }
       std::uint64_t told = 0;
-      result<resident_block_ptr> here =
-          to.weights.bring(block, source, from, [&](std::uint64_t done) {
+      result<resident_block_ptr> here = to.weights.bring(
+          block, source, from == nullptr ? nullptr : from->on.get(), [&](std::uint64_t done) {
             add_progress(job, done - told);
             told = done;
             return !job.cancelled;
           });
       if (!here) return tl::unexpected<error>(here.error());
+      // Told of bytes, it was brought now; a device may have kept it, and then nothing was copied.
+      if (from != nullptr && told != 0 && (*here)->copied_ms > 0) {
+        link_traffic& t = traffic_between(job.traffic, from->index, to.index);
+        t.bytes += told;
+        t.copy_ms += (*here)->copied_ms;
+      }
       job.blocks_after[m.part].push_back(std::move(*here));
     }
   }
@@ -312,9 +352,13 @@ result<void> mover::copy_pages(move_job& job, bool all) {
     if (on_their_way.empty()) return {};
     if (job.cancelled) return fail(error_code::cancelled, "the move was given up");
     const page_move& first = *on_their_way.front();
+    const auto begin = std::chrono::steady_clock::now();
     result<void> ok =
         copy_between(*rooms_[first.from->device()]->on, *rooms_[first.target]->on, ranges);
     if (!ok) return ok;
+    link_traffic& t = traffic_between(job.traffic, first.from->device(), first.target);
+    t.bytes += bytes;
+    t.copy_ms += ms_since(begin);
     for (page_move* m : on_their_way) m->copied = m->full;
     add_progress(job, done);
     ranges.clear();

@@ -25,6 +25,8 @@ class mover {
   result<void> cancel(move_id id);
   // Waiting and preparing, in order.
   std::vector<move_status> pending() const;
+  // What copies between devices have taken so far, by pair.
+  std::vector<link_traffic> traffic() const;
 
  private:
   void run();
@@ -39,14 +41,16 @@ class mover {
   result<void> build_plan(move_job& job);
   void add_progress(move_job& job, std::uint64_t bytes);
   void tell(move_job& job, move_state state);
+  void add_traffic(const move_job& job);
 
   const model& model_;
   device_rooms& rooms_;
   workspace_shape shape_;
   step_loop& loop_;
   move_id next_ = 1;
-  mutable std::mutex guard_;  // of the queue and of every job's status
+  mutable std::mutex guard_;  // of the queue, of every job's status and of traffic_
   std::condition_variable wake_;
+  std::vector<link_traffic> traffic_;
   std::deque<std::shared_ptr<move_job>> queue_;  // the first is being carried out
   bool ending_ = false;
   std::thread thread_;

@@ -183,11 +183,29 @@ result<void> execution_plan::run(step_size size, std::span<const step_row_span> 
   result<void> ok = prepare(size);
   if (!ok) return ok;
   const recorded& r = *find(size);
+  busy_ms_.assign(rooms_.size(), 0);
+  busy_since_.reset();
   for (const stage& s : r.stages) {
     ok = run_stage(s, size, rows);
     if (!ok) return ok;
   }
-  return r.stages.back().room->on->wait();
+  return wait(*r.stages.back().room);
+}
+
+// Lists that follow each other on one device are one stretch of its time, up to the wait for them.
+result<void> execution_plan::submit(const stage& s) {
+  if (!busy_since_) busy_since_ = std::chrono::steady_clock::now();
+  return s.room->on->submit(*s.list);
+}
+
+result<void> execution_plan::wait(device_room& room) {
+  result<void> ok = room.on->wait();
+  if (!busy_since_ || busy_ms_.empty()) return ok;
+  const std::chrono::duration<double, std::milli> took =
+      std::chrono::steady_clock::now() - *busy_since_;
+  busy_ms_[room.index] += took.count();
+  busy_since_.reset();
+  return ok;
 }
 
 result<void> execution_plan::warm(std::uint32_t device) {
@@ -208,7 +226,7 @@ result<void> execution_plan::run_stage(const stage& s, step_size size,
                                        std::span<const step_row_span> rows) {
   switch (s.what) {
     case stage::action::run:
-      return s.room->on->submit(*s.list);
+      return submit(s);
     case stage::action::carry_hidden:
       return carry_hidden(*s.room, *s.other, size.rows);
     case stage::action::attend_away:
@@ -218,7 +236,7 @@ result<void> execution_plan::run_stage(const stage& s, step_size size,
 }
 
 result<void> execution_plan::carry_hidden(device_room& from, device_room& to, std::uint32_t rows) {
-  result<void> ok = from.on->wait();
+  result<void> ok = wait(from);
   if (!ok) return ok;
   const std::size_t bytes = std::size_t{rows} * from.space->hidden_stride() * 4;
   return copy_between(*from.on, from.space->memory(), from.space->at().hidden.offset, *to.on,
@@ -228,7 +246,7 @@ result<void> execution_plan::carry_hidden(device_room& from, device_room& to, st
 // Sends the queries to where the pages are and brings back the partials of those pages alone.
 result<void> execution_plan::attend_away(const stage& s, std::span<const step_row_span> spans) {
   device_room &away = *s.room, &home = *s.other;
-  result<void> ok = home.on->wait();
+  result<void> ok = wait(home);
   if (!ok) return ok;
   const kernels::attention_shape shape = model_.config().attention_of(s.layer);
   const std::size_t q_bytes = std::size_t{4} * shape.heads * shape.head_size;

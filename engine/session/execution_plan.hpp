@@ -6,7 +6,9 @@
 // alone. It holds the weights it reads.
 #pragma once
 
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -65,6 +67,9 @@ class execution_plan {
   // Runs a step whose inputs are written; the logits of its selected rows lie on logits_room()
   // after.
   result<void> run(step_size size, std::span<const step_row_span> rows);
+  // How long each device computed in the last run, by device; what was computed elsewhere or copied
+  // meanwhile is left out.
+  std::span<const double> busy_ms() const { return busy_ms_; }
   device_room& logits_room() const { return *rooms_[where_.parts.back()]; }
 
   // After a step gave non-finite logits: runs it again part by part and returns the name of the
@@ -87,6 +92,8 @@ class execution_plan {
   result<void> run_stage(const stage& s, step_size size, std::span<const step_row_span> rows);
   result<void> carry_hidden(device_room& from, device_room& to, std::uint32_t rows);
   result<void> attend_away(const stage& s, std::span<const step_row_span> spans);
+  result<void> submit(const stage& s);
+  result<void> wait(device_room& room);
 
   const model& model_;
   const device_rooms& rooms_;
@@ -94,6 +101,8 @@ class execution_plan {
   std::vector<std::uint32_t> devices_;
   std::vector<std::vector<resident_block_ptr>> blocks_;  // by part
   std::vector<std::unique_ptr<recorded>> recorded_;
+  std::vector<double> busy_ms_;
+  std::optional<std::chrono::steady_clock::time_point> busy_since_;
 };
 
 // Rounded up to what plans are recorded for.

@@ -38,6 +38,7 @@ step_loop::step_loop(const model& of, const tokenizer& words, device_rooms& room
   span_sessions_.reserve(shape.rows);
   logit_rows_.reserve(shape.rows);
   logits_.resize(of.config().vocabulary);
+  decode_times_.resize(rooms.size());
   thread_ = std::thread([this] { loop(); });
 }
 
@@ -161,6 +162,11 @@ void step_loop::step() {
   if (!logit_rows_.empty() && spans_.size() == static_cast<std::size_t>(inputs_.rows())) {
     const double now = static_cast<double>(spans_.size()) / seconds;
     decode_tok_s_ = decode_tok_s_ == 0 ? now : 0.9 * decode_tok_s_ + 0.1 * now;
+    for (std::uint32_t d : plan_->devices()) {
+      if (plan_->busy_ms()[d] == 0) continue;
+      decode_times_[d].tokens += spans_.size();
+      decode_times_[d].ms += plan_->busy_ms()[d];
+    }
   }
 }
 
@@ -424,6 +430,7 @@ engine_status step_loop::status() const {
   out.steps = steps_;
   out.tokens = tokens_;
   out.decode_tok_s = decode_tok_s_;
+  out.decode_times = decode_times_;
   for (part_index p = 0; p < parts_.size(); p++) {
     part_status part;
     part.device = placement().parts[p];

@@ -247,6 +247,7 @@ result<step_loop::commit_report> step_loop::commit(move_job& job) {
   }
   revision_++;
   pages_version_++;
+  decode_times_.assign(rooms_.size(), {});
   const steady_time end = std::chrono::steady_clock::now();
   const double pause_ms = std::chrono::duration<double, std::milli>(end - begin).count();
   for (auto& s : sessions_) {

@@ -48,12 +48,16 @@ result<resident_block_ptr> weight_store::bring(std::uint32_t block,
       device_.allocate(description.bytes, memory_use::weights, content);
   if (!memory) return tl::unexpected<error>(memory.error());
   result<void> filled;
+  double copied_ms = 0;
   if ((*memory)->content() == content) {
     if (progress && !progress(description.bytes))
       filled = fail(error_code::cancelled, "the move was given up");
   } else if (source != nullptr) {
+    const auto begin = std::chrono::steady_clock::now();
     filled =
         copy_between(*from, *source->memory, 0, device_, **memory, 0, description.bytes, progress);
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+    copied_ms = took.count();
   } else {
     filled = load(description, **memory, progress);
   }
@@ -62,6 +66,7 @@ result<resident_block_ptr> weight_store::bring(std::uint32_t block,
   auto made = std::make_shared<resident_block>();
   made->description = &description;
   made->memory = std::move(*memory);
+  made->copied_ms = copied_ms;
   std::lock_guard lock(guard_);
   blocks_[block] = made;
   return resident_block_ptr(made);

@@ -17,6 +17,7 @@ namespace terrane::engine {
 struct resident_block {
   const weight_block* description = nullptr;
   std::unique_ptr<device_memory> memory;
+  double copied_ms = 0;  // what its copy from another device took; 0: there was none
   std::uint64_t address(std::size_t tensor) const {
     return (memory == nullptr ? 0 : memory->address()) + description->tensors[tensor].offset;
   }

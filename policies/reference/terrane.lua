@@ -3,7 +3,7 @@
 -- Made by `terranectl policy stubs`; do not edit.
 
 --- the name of a metric
----@alias metric_name "vram.used_ratio"|"vram.used"|"vram.free"|"vram.total"|"vram.ours"|"vram.others"|"yield.asked"|"temp_c"|"temp_limit_c"|"temp_margin_c"|"power_w"|"power_limit_w"|"power_ratio"|"utilisation"|"throttle.heat"|"throttle.power"|"fan_ratio"|"context.tokens"|"context.used_ratio"|"idle_s"|"kv.bytes"|"kv.gpu_bytes"|"tenant.kv_bytes"|"tenant.gpu_kv_bytes"|"tenant.sessions"|"part.bytes"|"part.weight_bytes"|"part.kv_bytes"|"part.age_s"|"host.memory_used_ratio"|"host.memory_available"|"host.memory_total"|"host.pressure"|"host.cpu_pressure"|"host.cpu_used_ratio"|"host.cpu_others_ratio"|"host.time"|"host.weekday"|"host.on_battery"|"host.battery_ratio"|"model.bytes"|"model.kv_bytes"
+---@alias metric_name "vram.used_ratio"|"vram.used"|"vram.free"|"vram.total"|"vram.ours"|"vram.others"|"yield.asked"|"temp_c"|"temp_limit_c"|"temp_shutdown_c"|"temp_margin_c"|"power_w"|"power_limit_w"|"power_ratio"|"utilisation"|"throttle.heat"|"throttle.power"|"fan_ratio"|"context.tokens"|"context.used_ratio"|"idle_s"|"kv.bytes"|"kv.gpu_bytes"|"tenant.kv_bytes"|"tenant.gpu_kv_bytes"|"tenant.sessions"|"part.bytes"|"part.weight_bytes"|"part.kv_bytes"|"part.age_s"|"host.memory_used_ratio"|"host.memory_available"|"host.memory_total"|"host.pressure"|"host.cpu_pressure"|"host.cpu_used_ratio"|"host.cpu_others_ratio"|"host.time"|"host.weekday"|"host.on_battery"|"host.battery_ratio"|"model.bytes"|"model.kv_bytes"
 
 --- what a device is
 ---@alias device_kind "cpu"|"gpu"|"other"
@@ -68,6 +68,7 @@
 ---@field ["yield.asked"] boolean? whether someone wants the device's memory back
 ---@field temp_c number? the device's temperature
 ---@field temp_limit_c number? the temperature at which the device slows itself down
+---@field temp_shutdown_c number? the temperature at which the device switches itself off
 ---@field temp_margin_c number? degrees left until the device slows itself down
 ---@field power_w number? the power the device draws
 ---@field power_limit_w number? the power the device may draw

@@ -43,6 +43,7 @@ void fields(V& v, is<device_state> auto& x) {
   v("vram_others", x.vram_others);
   v("temp_c", x.temp_c);
   v("temp_limit_c", x.temp_limit_c);
+  v("temp_shutdown_c", x.temp_shutdown_c);
   v("power_w", x.power_w);
   v("power_limit_w", x.power_limit_w);
   v("utilisation", x.utilisation);

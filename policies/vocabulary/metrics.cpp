@@ -128,6 +128,9 @@ constexpr metric_entry
             measured<&device_state::temp_limit_c>(
                 metric_id::temp_limit_c, "temp_limit_c", unit::celsius,
                 "the temperature at which the device slows itself down", "90C"),
+            measured<&device_state::temp_shutdown_c>(
+                metric_id::temp_shutdown_c, "temp_shutdown_c", unit::celsius,
+                "the temperature at which the device switches itself off", "95C"),
             short_of(resource::work, {metric_id::temp_margin_c, "temp_margin_c", scope::device,
                                       unit::celsius,
                                       "degrees left until the device slows itself down", "5C",

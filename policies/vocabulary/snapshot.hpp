@@ -48,6 +48,7 @@ struct device_state {
   reading vram_others;         // bytes of the card that other programs use, budget or not
   reading temp_c;              // degrees Celsius
   reading temp_limit_c;        // degrees Celsius at which the device slows itself down
+  reading temp_shutdown_c;     // degrees Celsius at which the device switches itself off
   reading power_w;             // watts drawn now
   reading power_limit_w;       // watts that it may draw
   reading utilisation;         // share of time in which it computed, for anyone: 0 to 1

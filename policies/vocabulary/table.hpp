@@ -59,6 +59,7 @@ enum class metric_id : std::uint8_t {
   yield_asked,
   temp_c,
   temp_limit_c,
+  temp_shutdown_c,
   temp_margin_c,
   power_w,
   power_limit_w,

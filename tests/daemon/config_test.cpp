@@ -32,6 +32,7 @@ devices:
 start_on: vulkan
 pinned: [embedding, "layer.0.*"]
 policies: [/etc/terrane/policies]
+limits: {link: {bytes: 4GiB, per: 10s}, in_flight: 8GiB}
 telemetry: {period: 500ms, readings_file: /run/terrane/readings.yaml}
 record: {directory: /var/lib/terrane/record, file_size: 1MiB, files: 3}
 control: {socket: /tmp/s, operate_group: users, admin_group: wheel}
@@ -54,11 +55,21 @@ cache: /var/cache/terrane
   EXPECT_EQ(c->record.folder, "/var/lib/terrane/record");
   EXPECT_EQ(c->record.file_bytes, 1U << 20);
   EXPECT_EQ(c->record.files, 3U);
+  EXPECT_EQ(c->limits.link_bytes, 4ULL << 30);
+  EXPECT_EQ(c->limits.link_per_ms, 10'000);
+  EXPECT_EQ(c->limits.in_flight_bytes, 8ULL << 30);
   EXPECT_EQ(c->max_tokens, 99U);
   EXPECT_FLOAT_EQ(c->sampling.temperature, 0.5F);
   EXPECT_TRUE(c->hash_logits);
   EXPECT_FALSE(c->tune_at_first_use);
   EXPECT_FALSE(c->check_numbers);
+}
+
+TEST(config, a_limit_on_links_wants_bytes_and_time) {
+  EXPECT_THAT(first_fault("model: {file: m}\nlimits: {link: {bytes: 4GiB}}"),
+              HasSubstr("terraned.yaml:2:"));
+  EXPECT_THAT(first_fault("model: {file: m}\nlimits: {link: {bytes: 4GiB}}"), HasSubstr("per"));
+  EXPECT_THAT(first_fault("model: {file: m}\nlimits: {in_fligth: 4GiB}"), HasSubstr("in_flight"));
 }
 
 TEST(config, needs_only_a_model) {

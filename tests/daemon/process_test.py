@@ -593,6 +593,19 @@ class ProcessTest(unittest.TestCase):
         self.assertRegex(listed.stdout, r"(?m)^cpu +\S.*thread")
         self.assertNotRegex(listed.stdout, r"(?m)^\S+ +,")  # a refused one without a description
 
+    def test_telemetry_is_listed_without_a_model(self):
+        path = self.folder / "seen.yaml"
+        path.write_text(f"model: {{file: {self.folder}/none.gguf}}\ndevices: [{{name: cpu}}]\n")
+        for wanted in ([], ["--json"]):
+            seen = subprocess.run(
+                [TERRANED, "--telemetry", *wanted, "--config", str(path)], capture_output=True, text=True)
+            self.assertEqual(seen.returncode, 0, seen.stderr)
+            if not wanted:
+                self.assertRegex(seen.stdout, r"(?m)^host +host\.memory_total +\S+ .iB +\d+ ms  host memory$")
+                continue
+            readings = json.loads(seen.stdout)["readings"]
+            self.assertIn(("cpu", "vram.total"), [(r["object"], r["metric"]) for r in readings])
+
     def test_a_check_says_what_came_of_it(self):
         path = self.folder / "checked.yaml"
         policy = self.folder / "policy.yaml"

@@ -1,0 +1,90 @@
+#include "daemon/loop/measurements.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace terrane::daemon {
+
+namespace {
+
+constexpr std::int64_t minute_ms = 60'000;
+// Moves are rare and buses stay what they are; a device may be busier than it was a minute ago.
+constexpr std::int64_t link_half_life_ms = 10 * minute_ms, part_half_life_ms = minute_ms;
+constexpr std::int64_t link_lasts_ms = 24 * 60 * minute_ms;
+// Smaller copies say more of their start than of their way.
+constexpr double least_link_bytes = 256 << 10;
+
+}  // namespace
+
+void measurements::fading::add(double more, double took_more, std::int64_t now_ms,
+                               std::int64_t half_life_ms) {
+  const double kept =
+      std::exp2(-static_cast<double>(now_ms - at_ms) / static_cast<double>(half_life_ms));
+  amount = amount * kept + more;
+  took = took * kept + took_more;
+  at_ms = now_ms;
+}
+
+void measurements::take(const engine::engine_status& status, std::int64_t now_ms) {
+  now_ms_ = now_ms;
+  tokens_per_s_ = status.decode_tok_s;
+  take_links(status, now_ms);
+  take_parts(status, now_ms);
+}
+
+void measurements::take_links(const engine::engine_status& status, std::int64_t now_ms) {
+  for (const engine::link_traffic& now : status.links) {
+    link& l = links_[{now.from, now.to}];
+    if (now.bytes > l.seen.bytes && now.copy_ms > l.seen.copy_ms)
+      l.copies.add(static_cast<double>(now.bytes - l.seen.bytes), now.copy_ms - l.seen.copy_ms,
+                   now_ms, link_half_life_ms);
+    if (now.commits > l.seen.commits)
+      l.pauses.add(static_cast<double>(now.commits - l.seen.commits),
+                   now.pause_ms - l.seen.pause_ms, now_ms, link_half_life_ms);
+    l.seen = now;
+  }
+}
+
+// What a device took is shared among its parts by their weights, which a token reads all but the
+// embedding's: of that, one row.
+void measurements::take_parts(const engine::engine_status& status, std::int64_t now_ms) {
+  if (status.revision != seen_revision_) seen_.clear();
+  seen_revision_ = status.revision;
+  seen_.resize(status.decode_times.size());
+  for (std::uint32_t d = 0; d < status.decode_times.size(); d++) {
+    const engine::decode_time& now = status.decode_times[d];
+    const engine::decode_time before = std::exchange(seen_[d], now);
+    if (now.tokens <= before.tokens || now.ms <= before.ms) continue;
+    const auto tokens = static_cast<double>(now.tokens - before.tokens);
+    const auto reads = [&](std::size_t p) {
+      const bool here = status.parts[p].device == d && p != embedding_;
+      return here ? static_cast<double>(status.parts[p].weight_bytes) : 0.0;
+    };
+    double all = 0;
+    for (std::size_t p = 0; p < status.parts.size(); p++) all += reads(p);
+    for (std::uint32_t p = 0; p < status.parts.size(); p++)
+      if (reads(p) > 0)
+        part_times_[{p, d}].add(tokens, (now.ms - before.ms) * reads(p) / all, now_ms,
+                                part_half_life_ms);
+  }
+}
+
+void measurements::put_into(policies::snapshot& s, const std::vector<std::string>& devices) const {
+  s.tokens_per_s = tokens_per_s_;
+  for (const auto& [way, l] : links_) {
+    const bool lasts = now_ms_ - l.copies.at_ms <= link_lasts_ms;
+    if (!lasts || l.copies.took <= 0 || static_cast<double>(l.seen.bytes) < least_link_bytes)
+      continue;
+    s.links.push_back({devices[way.first], devices[way.second],
+                       l.copies.amount / l.copies.took * 1000,
+                       l.pauses.amount > 0 ? l.pauses.took / l.pauses.amount : 0});
+  }
+  for (const auto& [where, t] : part_times_)
+    if (t.amount > 0)
+      s.parts[where.first].measured.push_back({devices[where.second], t.took / t.amount});
+  for (const first_part_time& f : first_)
+    if (f.ms_per_token > 0 && !part_times_.contains({f.part, f.device}))
+      s.parts[f.part].measured.push_back({devices[f.device], f.ms_per_token});
+}
+
+}  // namespace terrane::daemon

@@ -1,0 +1,157 @@
+// What the engine counted, as policies see it.
+#include "daemon/loop/measurements.hpp"
+
+#include <gtest/gtest.h>
+
+#include "daemon/loop/snapshot_builder.hpp"
+#include "tests/daemon/fixture.hpp"
+
+namespace terrane::daemon {
+namespace {
+
+constexpr std::uint64_t mib = 1 << 20;
+const std::vector<std::string> devices = {"cpu", "card"};
+
+// An embedding and a layer of two parts, the first two on the CPU.
+engine::engine_status machine() {
+  engine::engine_status s;
+  s.revision = 1;
+  s.parts.resize(3);
+  s.parts[0].weight_bytes = 100 * mib;
+  s.parts[1].weight_bytes = 10 * mib;
+  s.parts[2].weight_bytes = 30 * mib;
+  s.parts[1].device = s.parts[2].device = 1;
+  s.decode_times.resize(2);
+  return s;
+}
+
+policies::snapshot seen(const measurements& m) {
+  policies::snapshot s;
+  s.parts.resize(3);
+  m.put_into(s, devices);
+  return s;
+}
+
+TEST(measurements, a_link_costs_what_its_copies_took_and_old_copies_count_less) {
+  measurements m(0, {});
+  engine::engine_status s = machine();
+  m.take(s, 0);
+  EXPECT_TRUE(seen(m).links.empty());
+  s.links = {{0, 1, 100 * mib, 100, 1, 4}};
+  m.take(s, 1000);
+  ASSERT_EQ(seen(m).links.size(), 1U);
+  EXPECT_EQ(seen(m).links[0].from, "cpu");
+  EXPECT_EQ(seen(m).links[0].to, "card");
+  EXPECT_DOUBLE_EQ(seen(m).links[0].bytes_per_s, 1000.0 * mib);
+  EXPECT_DOUBLE_EQ(seen(m).links[0].pause_ms, 4);
+  m.take(s, 2000);  // nothing new
+  EXPECT_DOUBLE_EQ(seen(m).links[0].bytes_per_s, 1000.0 * mib);
+  // Half an hour later the way is ten times slower: an eighth of what was counts still.
+  s.links = {{0, 1, 200 * mib, 1100, 2, 5}};
+  m.take(s, 1000 + 30 * 60'000);
+  EXPECT_NEAR(seen(m).links[0].bytes_per_s, (100 + 12.5) * mib / 1.0125, 1);
+  EXPECT_NEAR(seen(m).links[0].pause_ms, (1 + 0.5) / 1.125, 1e-9);
+  m.take(s, 25 * 3'600'000);
+  EXPECT_TRUE(seen(m).links.empty());  // a day without a copy
+}
+
+TEST(measurements, a_few_bytes_make_no_bandwidth) {
+  measurements m(0, {});
+  engine::engine_status s = machine();
+  s.links = {{0, 1, 1000, 5, 1, 1}};
+  m.take(s, 1000);
+  EXPECT_TRUE(seen(m).links.empty());
+}
+
+TEST(measurements, a_part_takes_its_share_of_its_devices_time) {
+  measurements m(0, {{1, 0, 7.5}, {1, 1, 9.5}, {2, 0, 0}});
+  engine::engine_status s = machine();
+  m.take(s, 0);
+  s.decode_times[1] = {100, 400};  // 4 ms a token: 1 and 3
+  s.decode_times[0] = {100, 5};    // the embedding alone
+  s.decode_tok_s = 12;
+  m.take(s, 1000);
+  policies::snapshot now = seen(m);
+  EXPECT_DOUBLE_EQ(policies::measured_ms(now.parts[1], "card"), 1);  // and not the first guess
+  EXPECT_DOUBLE_EQ(policies::measured_ms(now.parts[2], "card"), 3);
+  EXPECT_DOUBLE_EQ(policies::measured_ms(now.parts[1], "cpu"), 7.5);
+  EXPECT_EQ(policies::measured_ms(now.parts[2], "cpu"), 0);
+  EXPECT_TRUE(now.parts[0].measured.empty());
+  EXPECT_EQ(now.tokens_per_s, 12);
+  // The part comes to the CPU: the engine counts anew, what was measured elsewhere stays.
+  s.revision = 2;
+  s.parts[1].device = 0;
+  s.decode_times[0] = {200, 400};
+  s.decode_times[1] = {200, 800};
+  m.take(s, 2000);
+  now = seen(m);
+  EXPECT_DOUBLE_EQ(policies::measured_ms(now.parts[1], "cpu"), 2);
+  EXPECT_DOUBLE_EQ(policies::measured_ms(now.parts[1], "card"), 1);
+  EXPECT_GT(policies::measured_ms(now.parts[2], "card"), 3.5);  // alone there now
+}
+
+class until_the_end final : public engine::reply_observer {
+ public:
+  void on_token(const engine::token_event&) override {}
+  void on_end(const engine::reply_summary&) override { ended_.set_value(); }
+  bool wait() {
+    return ended_.get_future().wait_for(std::chrono::seconds(10)) == std::future_status::ready;
+  }
+
+ private:
+  std::promise<void> ended_;
+};
+
+void reply(engine::inference_engine& e) {
+  engine::generate_request r;
+  r.keep = true;
+  r.prompt = {1, 2, 3};
+  r.max_tokens = 8;
+  auto observer = std::make_shared<until_the_end>();
+  ASSERT_TRUE(e.generate(r, observer));
+  ASSERT_TRUE(observer->wait());
+}
+
+TEST(measurements, come_from_replies_and_moves_into_the_snapshot) {
+  test_engine t = engine_with_a_card();
+  policies::move_limits limits;
+  limits.in_flight_bytes = 5;
+  snapshot_builder builder(*t.engine, {}, {}, limits);
+  auto look = [&, at = std::int64_t{0}]() mutable {
+    return builder.make(t.engine->status(), at += 1000, {}, {});
+  };
+  EXPECT_EQ(look().tokens_per_s, 0);
+  reply(*t.engine);
+  policies::snapshot s = look();
+  EXPECT_EQ(s.limits.in_flight_bytes, 5U);
+  EXPECT_GT(s.tokens_per_s, 0);
+  const policies::part_state& head = s.parts.back();
+  EXPECT_GT(policies::measured_ms(head, "cpu"), 0);
+  EXPECT_EQ(policies::measured_ms(head, "vulkan:card"), 0);
+
+  std::promise<engine::move_status> moved;
+  engine::move_request move;
+  for (std::uint32_t p = 0; p < s.parts.size(); p++) move.parts.push_back({p, 1});
+  ASSERT_TRUE(t.engine->move(move, [&](const engine::move_status& now) {
+    if (now.state == engine::move_state::committed) moved.set_value(now);
+  }));
+  auto future = moved.get_future();
+  ASSERT_EQ(future.wait_for(std::chrono::seconds(10)), std::future_status::ready);
+  const engine::move_status done = future.get();
+  const std::vector<engine::link_traffic> links = t.engine->status().links;
+  ASSERT_EQ(links.size(), 1U);
+  EXPECT_EQ(links[0].from, 0U);
+  EXPECT_EQ(links[0].to, 1U);
+  // The page that is being written goes along once before the pause, and is not counted as done.
+  EXPECT_GE(links[0].bytes, done.bytes_done);
+  EXPECT_GT(links[0].copy_ms, 0);
+  EXPECT_EQ(links[0].commits, 1U);
+  EXPECT_DOUBLE_EQ(links[0].pause_ms, done.pause_ms);
+  reply(*t.engine);
+  s = look();
+  EXPECT_GT(policies::measured_ms(s.parts.back(), "vulkan:card"), 0);
+  EXPECT_GT(policies::measured_ms(s.parts.back(), "cpu"), 0);
+}
+
+}  // namespace
+}  // namespace terrane::daemon
