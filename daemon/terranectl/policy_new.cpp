@@ -11,6 +11,7 @@
 #include "daemon/terranectl/commands.hpp"
 #include "daemon/terranectl/policy_templates.hpp"
 #include "policies/pipeline/policy_set.hpp"
+#include "policies/reference/reference.hpp"
 #include "policies/rule/lint.hpp"
 
 namespace terrane::daemon::ctl {
@@ -72,16 +73,17 @@ std::string schema_line(const std::string& schema) {
 }
 
 // How an editor learns the words, and where a person reads them.
-void print_help_for_editors(const context& with, const wanted_policy& wanted,
-                            const std::string& file) {
+void help_editors(const context& with, const wanted_policy& wanted, const std::string& file) {
   const std::string page = reference_file(wanted, page_file);
   with.out() << "Every word: " << (page.empty() ? "terranectl policy reference" : page) << "\n";
   if (file.empty()) {
     with.out() << "For an editor: terranectl policy "
                << (wanted.lua ? "stubs >terrane.lua" : "schema >policy.schema.json") << "\n";
   } else if (wanted.lua) {
-    with.out() << "For lua-language-server, in .luarc.json: {\"workspace.library\": [\"" << file
-               << "\"]}\n";
+    const fs::path settings = (fs::path(wanted.folder) / ".luarc.json").lexically_normal();
+    const bool written = write_new(settings, policies::reference::lua_settings(file)).empty();
+    with.out() << (written ? "Wrote " + settings.string() + " for lua-language-server.\n"
+                           : "For lua-language-server, its stubs are " + file + "\n");
   } else {
     with.out() << "Their first lines tell yaml-language-server where the schemas are.\n";
   }
@@ -128,7 +130,7 @@ int write_policy(const context& with, const wanted_policy& wanted) {
              << "  terranectl policy test " << test.string() << "\n"
              << "  terranectl plan --file " << policy.string()
              << "    (asks the daemon what it would do now)\n";
-  print_help_for_editors(with, wanted, for_editors);
+  help_editors(with, wanted, for_editors);
   return ipc::ctl::exit_done;
 }
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "policies/reference/json_tree.hpp"
 #include "policies/reference/reference.hpp"
 #include "policies/vocabulary/lua_words.hpp"
 
@@ -124,7 +125,20 @@ std::string table_of(std::string_view name, std::string_view says, place in) {
   return text;
 }
 
+// What lua-language-server brings along; the stubs have what policies find of it.
+constexpr std::string_view builtin_libraries[] = {"basic", "coroutine", "debug",  "io",    "math",
+                                                  "os",    "package",   "string", "table", "utf8"};
+
 }  // namespace
+
+std::string lua_settings(std::string_view stubs) {
+  json_tree off = json_tree::object();
+  for (const std::string_view name : builtin_libraries) off.add(name, "disable");
+  return json_tree::object({{"runtime.version", "Lua 5.4"},
+                            {"runtime.builtin", off},
+                            {"workspace.library", json_tree::array({stubs})}})
+      .written();
+}
 
 std::string lua_stubs() {
   std::string text =

@@ -94,7 +94,15 @@ TEST_F(offline_commands_test, a_new_policy_tells_editors_and_people_where_the_wo
   EXPECT_EQ(first, "# yaml-language-server: $schema=" + made + "/policy.schema.json");
   EXPECT_EQ(run({"policy", "test", folder.path / "day.test.yaml"}), 0) << out.str();
   EXPECT_EQ(run({"policy", "new", "dusk", "--lua", "--dir", folder.path, "--reference", made}), 0);
-  EXPECT_THAT(out.str(), HasSubstr("{\"workspace.library\": [\"" + made + "/terrane.lua\"]}"));
+  std::ifstream settings(folder.path / ".luarc.json");
+  const std::string text{std::istreambuf_iterator<char>(settings), {}};
+  const auto luarc = boost::json::parse(text);
+  EXPECT_EQ(luarc.at("workspace.library").at(0).as_string(), made + "/terrane.lua");
+  EXPECT_EQ(luarc.at("runtime.builtin").at("io").as_string(), "disable");
+  EXPECT_EQ(run({"policy", "lint", folder.path}), 0) << out.str();
+  // What is there is left as it is.
+  EXPECT_EQ(run({"policy", "new", "dawn", "--lua", "--dir", folder.path, "--reference", made}), 0);
+  EXPECT_THAT(out.str(), HasSubstr("its stubs are " + made + "/terrane.lua"));
   // Where nothing is installed it says who prints them.
   EXPECT_EQ(run({"policy", "new", "night", "--dir", folder.path, "--reference", "none"}), 0);
   EXPECT_THAT(out.str(), HasSubstr("terranectl policy schema >policy.schema.json"));
