@@ -25,7 +25,7 @@ map_reader::map_reader(const node& map, std::string what, std::vector<diagnostic
 }
 
 const node* map_reader::optional_key(std::string_view key) {
-  known_.push_back(key);
+  if (std::ranges::find(known_, key) == known_.end()) known_.push_back(key);
   return map_.find(key);
 }
 
