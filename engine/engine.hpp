@@ -185,9 +185,9 @@ struct engine_options {
   std::uint32_t sessions = 4;            // at once
   std::uint32_t rows = 64;               // tokens of one step; a multiple of 8
   std::vector<std::uint32_t> placement;  // device by part; empty: all on device 0
-  // Of a device, for partial results of attention: a step whose rows have more is attended a few
-  // rows after another.
-  std::uint64_t attention_bytes = 64ULL << 20;
+  // Of each device, for partial results of attention: a step whose rows have more is attended a few
+  // rows after another. 0: 64 MiB, or a 256th of the memory of the smallest GPU that has its own.
+  std::uint64_t attention_bytes = 0;
   bool check_numbers = true;    // refuse weights with scales that are not finite
   session_observer on_session;  // may be empty
   // Layouts of kernels that are remembered are used. What is not is timed at the start, within the

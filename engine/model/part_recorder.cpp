@@ -115,10 +115,12 @@ void part_recorder::normalise(const workspace_area& from, std::uint32_t rows, te
   spec.input_stride = spec.k;
   spec.eps = model_.config().norm_epsilon;
   spec.outputs = kinds(readers);
+  spec.rows_together = kernels::rows_together(rows);
   spec = laid_out(spec, std::get<activation_layout>(layout_of({spec, rows})));
   const workspace::areas& at = workspace_.at();
   append(
-      key_of("rms_norm", spec.k, spec.eps, kinds_text(spec.outputs), spec.warps, spec.parts),
+      key_of("rms_norm", spec.k, spec.eps, kinds_text(spec.outputs), spec.rows_together, spec.warps,
+             spec.parts),
       [&] { return kernels::activation(spec); }, kernels::activation_grid(spec, rows),
       {workspace_.address(from), address(weight), workspace_.address(at.q8_by_32),
        workspace_.address(at.f16), workspace_.address(at.f32), workspace_.address(at.q8_by_256)});
@@ -133,10 +135,11 @@ void part_recorder::activate(kernels::activation_source source, const workspace_
   spec.input_stride = stride;
   spec.up_offset = up_offset;
   spec.outputs = kinds(readers);
+  spec.rows_together = kernels::rows_together(size_.rows);
   spec = laid_out(spec, std::get<activation_layout>(layout_of({spec, size_.rows})));
   const workspace::areas& at = workspace_.at();
   append(key_of("activation", static_cast<int>(source), spec.k, stride, up_offset,
-                kinds_text(spec.outputs), spec.warps, spec.parts),
+                kinds_text(spec.outputs), spec.rows_together, spec.warps, spec.parts),
          [&] { return kernels::activation(spec); }, kernels::activation_grid(spec, size_.rows),
          {workspace_.address(from), 0, workspace_.address(at.q8_by_32), workspace_.address(at.f16),
           workspace_.address(at.f32), workspace_.address(at.q8_by_256)});
@@ -146,6 +149,7 @@ void part_recorder::multiply(std::initializer_list<tensor_place> matrices, const
                              std::uint32_t stride, std::uint32_t rows, bool add_residual) {
   kernels::linear_spec spec;
   spec.output_stride = stride;
+  spec.rows_together = kernels::rows_together(rows);
   spec.add_residual = add_residual;
   const workspace::areas& at = workspace_.at();
   std::array<std::uint64_t, 3> weights{};
@@ -162,8 +166,8 @@ void part_recorder::multiply(std::initializer_list<tensor_place> matrices, const
   const auto layout = std::get<linear_layout>(layout_of({spec, rows}));
   spec = laid_out(spec, layout, rows);
   append(
-      key_of("linear", spec.k, stride, add_residual, spec.columns, spec.warps, spec.together,
-             spec.fetch_ahead, key),
+      key_of("linear", spec.k, stride, add_residual, spec.rows_together, spec.columns, spec.warps,
+             spec.row_warps, spec.together, spec.fetch_ahead, key),
       [&] { return kernels::linear(spec); }, kernels::linear_grid(spec, rows),
       {workspace_.address(at.q8_by_32), workspace_.address(at.f16), workspace_.address(at.f32),
        workspace_.address(to), workspace_.address(to), weights[0], weights[1], weights[2],
@@ -218,7 +222,7 @@ void part_recorder::attend_here(std::uint32_t layer, row_range rows) {
   const auto tuning = std::get<kernels::attention_tuning>(layout_of({shape, rows.count}));
   append(key_of("attention_partial", shape.window, to_text(tuning)),
          [&] { return kernels::attention_partial(shape, tuning); },
-         kernels::attention_partial_grid(shape, rows.count, size_.chunks),
+         kernels::attention_partial_grid(shape, rows.count, size_.chunks, tuning),
          {workspace_.address(at.q), workspace_.positions(), workspace_.slots(),
           workspace_.rows_word(), workspace_.page_table(layer), workspace_.page_table_stride(),
           workspace_.address(at.partials), rows.count, rows.first});

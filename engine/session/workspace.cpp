@@ -55,7 +55,7 @@ workspace::workspace(device& on, const model& of, const workspace_shape& shape)
   auto q8_area = [&](std::uint32_t block) {
     std::uint32_t row = 0;
     for (std::uint32_t k : {c.hidden, static_cast<std::uint32_t>(q), c.feed_forward})
-      if (k % block == 0) row = std::max(row, kernels::q8_row_layout(k, block).row_bytes);
+      if (k % block == 0) row = std::max(row, kernels::q8_row_layout(k, block).row_bytes());
     return area(rows * row);
   };
   areas_.q8_by_32 = q8_area(32);
@@ -70,6 +70,11 @@ workspace::workspace(device& on, const model& of, const workspace_shape& shape)
   const std::uint64_t of_a_row = std::uint64_t{shape.pages_per_slot()} * partial_row_bytes_;
   areas_.partials = area(std::max(of_a_row, std::min(rows * of_a_row, shape.attention_bytes)));
   areas_.total = next;
+}
+
+std::uint64_t usual_attention_bytes(const device_info& on) {
+  constexpr std::uint64_t least = 64ULL << 20, share = 256;
+  return on.host_memory ? least : std::max(least, on.memory_bytes / share);
 }
 
 std::uint64_t workspace::bytes(device& on, const model& of, const workspace_shape& shape) {

@@ -17,6 +17,10 @@
 
 namespace terrane::engine {
 
+// Bytes for attention's partial results where nobody says how many: a 256th of the memory that a
+// device has of its own, 64 MiB at least.
+std::uint64_t usual_attention_bytes(const device_info& on);
+
 struct workspace_shape {
   std::uint32_t rows = 64;           // tokens of one step, a multiple of 8
   std::uint32_t slots = 4;           // sessions at once

@@ -44,10 +44,23 @@ layouts on_cpu(const linear_layout& best, std::uint32_t rows, int round) {
 
 layouts on_gpu(const linear_layout& best, std::uint32_t rows, int round) {
   const auto set_warps = [](linear_layout& l, int v) { l.warps = v; };
-  if (rows >= few_rows && round == 0)
-    return varied(best, {8, 16},
-                  [](linear_layout& l, int v) { l.columns = static_cast<std::uint32_t>(v); });
-  if (rows >= few_rows && round == 1) return varied(best, {1, 2, 4, 8}, set_warps);
+  if (rows >= few_rows && round == 0) {
+    layouts out;
+    for (std::uint32_t columns : {8U, 16U, 32U, 64U})
+      for (int row_warps : {1, 2, 4}) {
+        linear_layout l = best;
+        l.columns = columns;
+        l.warps = 1;
+        l.row_warps = row_warps;
+        out.emplace_back(l);
+      }
+    return out;
+  }
+  if (rows >= few_rows && round == 1 && best.columns <= 16)  // more do not fit shared memory
+    return varied(best, {1, 2, 4, 8}, [](linear_layout& l, int v) {
+      l.row_warps = 1;
+      l.warps = v;
+    });
   if (rows < few_rows && round == 0) return varied(best, {1, 2, 4, 8, 16}, set_warps);
   return {};
 }
@@ -69,9 +82,13 @@ layouts of(const device_info& on, const kernels::attention_shape& shape,
     return {
         attention_tuning{best.keys, best.dimensions, best.values, 1},
         attention_tuning{best.keys, best.dimensions, best.values, kernels::attention_warps(shape)}};
-  if (round <= 1 && !cpu && best.warps == 1)
-    return {attention_tuning{best.keys, 8, 4, 1}, attention_tuning{best.keys, 16, 8, 1},
-            attention_tuning{best.keys, 32, 4, 1}};
+  if (round <= 1 && !cpu && best.warps == 1) {
+    layouts out = {attention_tuning{best.keys, 8, 4, 1}, attention_tuning{best.keys, 16, 8, 1},
+                   attention_tuning{best.keys, 32, 4, 1}};
+    for (std::uint32_t rows = 2; rows <= kernels::attention_rows(shape); rows *= 2)
+      out.emplace_back(attention_tuning{.keys = best.keys, .rows = rows});
+    return out;
+  }
   return {};
 }
 

@@ -1,6 +1,7 @@
 #include "engine/tuning/device_tuning.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "engine/tuning/layout_fields.hpp"
 
@@ -21,8 +22,27 @@ int linear_warps(const device_info& on, std::uint32_t k, kernels::grid groups) {
   return static_cast<int>((segments + turns - 1) / turns);
 }
 
+// A GPU's tokens: warps side by side keep activations near, and the more tokens a warp takes, the
+// fewer times it unpacks weights; but all multiprocessors must have some. Measured on an H200 (132
+// of them), 8B Q4_K_M, 512 rows: 64 tokens instead of 32 take 40 % less where a matrix has 4,096
+// rows, 6 % less where it has 28,672.
+std::optional<linear_layout> side_by_side(const device_info& on, const kernels::linear_spec& shape,
+                                          std::uint32_t rows) {
+  constexpr std::uint64_t enough_groups = 1024;
+  if (on.kind != device_kind::cuda || rows < few_rows) return {};
+  for (std::uint32_t columns : {64U, 32U}) {
+    const linear_layout layout{.columns = columns};
+    const kernels::linear_spec whole = laid_out(shape, layout, rows);
+    const kernels::grid groups = kernels::linear_grid(whole, rows);
+    if (whole.columns == columns && std::uint64_t{groups.x} * groups.y >= enough_groups)
+      return linear_layout{.columns = columns, .row_warps = 4};
+  }
+  return {};
+}
+
 linear_layout usual_layout(const device_info& on, const kernels::linear_spec& shape,
                            std::uint32_t rows) {
+  if (auto layout = side_by_side(on, shape, rows)) return *layout;
   linear_layout usual;
   usual.columns = on.product_columns;
   usual.together = rows >= few_rows ? on.product_blocks : 1;
@@ -39,7 +59,9 @@ kernels::attention_tuning usual_layout(const device_info& on, const kernels::att
   if (on.kind == device_kind::cpu)
     return {.keys = kernels::lane_keys::halves, .dimensions = 4, .values = 4};
   const bool wide = !on.host_memory && rows <= few_rows;
-  return {.warps = wide ? kernels::attention_warps(shape) : 1};
+  kernels::attention_tuning usual{.warps = wide ? kernels::attention_warps(shape) : 1};
+  if (!wide && !on.host_memory && rows > few_rows) usual.rows = kernels::attention_rows(shape);
+  return usual;
 }
 
 // A CPU runs the warps of a workgroup in turn on one thread. On a GPU, with few rows, as many
@@ -120,9 +142,12 @@ std::string difference(const kernel_layout& layout, const kernel_layout& base) {
 
 kernels::linear_spec laid_out(kernels::linear_spec shape, const linear_layout& layout,
                               std::uint32_t rows) {
-  shape.columns = rows % layout.columns == 0 ? layout.columns : std::min(rows, 8U);
+  shape.columns = layout.columns;
+  while (shape.columns > 8 && rows % shape.columns != 0) shape.columns /= 2;
+  shape.columns = std::min(rows, shape.columns);
   shape.together = layout.together;
   shape.warps = layout.warps;
+  shape.row_warps = layout.row_warps;
   shape.fetch_ahead = layout.fetch_ahead;
   return shape;
 }

@@ -30,6 +30,7 @@ struct linear_layout {
   int warps = 1;              // that share the segments of K
   std::uint32_t fetch_ahead = kernels::usual_fetch_ahead;  // bytes
   group_order order = group_order::x_first;
+  int row_warps = 1;  // of a workgroup that take 32 rows of the matrix each
   bool operator==(const linear_layout&) const = default;
 };
 

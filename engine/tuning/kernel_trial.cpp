@@ -36,7 +36,9 @@ class linear_trial final : public kernel_trial {
  public:
   linear_trial(device& on, kernels::linear_spec spec, std::uint32_t rows,
                const device_memory& read_over)
-      : kernel_trial(on), spec_(std::move(spec)), rows_(rows), read_over_(read_over) {}
+      : kernel_trial(on), spec_(std::move(spec)), rows_(rows), read_over_(read_over) {
+    spec_.rows_together = kernels::rows_together(rows);
+  }
 
   result<void> prepare() {
     result<void> ok = prepare_activations();
@@ -56,8 +58,11 @@ class linear_trial final : public kernel_trial {
     for (const kernels::linear_matrix& m : spec_.matrices) set.add(m.format->activations);
     const std::uint32_t padded = (rows_ + 15) / 16 * 16;
     result<void> ok;
-    if (set.q8_by_32) ok = keep(hold(made_up_q8_rows(spec_.k, 32, padded)), by_32_);
-    if (ok && set.q8_by_256) ok = keep(hold(made_up_q8_rows(spec_.k, 256, padded)), by_256_);
+    const auto quantised = [&](std::uint32_t block) {
+      return hold(made_up_q8_rows(spec_.k, block, padded, spec_.rows_together));
+    };
+    if (set.q8_by_32) ok = keep(quantised(32), by_32_);
+    if (ok && set.q8_by_256) ok = keep(quantised(256), by_256_);
     if (ok && (set.f16 || set.f32))
       ok = keep(hold(bytes_of(made_up_floats(std::size_t{padded} * spec_.k))), numbers_);
     return ok;
@@ -108,7 +113,7 @@ class linear_trial final : public kernel_trial {
                                     : read_over_.address() + launch * far_apart % sets * bytes_;
     dispatch d;
     d.order = std::get<linear_layout>(layout).order;
-    d.groups_x = share_of(launched_);
+    d.groups_x = groups_of(share_of(launched_), static_cast<std::uint32_t>(spec.row_warps));
     d.groups_y = kernels::linear_grid(spec, rows_).y;
     const auto address = [](const held& m) { return m == nullptr ? 0 : m->address(); };
     d.arguments = {address(by_32_), address(numbers_), address(numbers_), out_->address(),
@@ -116,6 +121,18 @@ class linear_trial final : public kernel_trial {
     for (std::size_t m = 0; m < offsets_.size(); m++) d.arguments[5 + m] = first + offsets_[m];
     d.arguments[8] = address(by_256_);
     return d;
+  }
+
+  // Workgroups over so many groups of matrix rows. A kernel leaves rows out by itself only past the
+  // end of the whole matrices.
+  std::uint32_t groups_of(std::uint32_t row_groups, std::uint32_t together) const {
+    const bool whole = row_groups == kernels::linear_grid(whole_spec(), rows_).x;
+    return std::max(1U, (row_groups + (whole ? together - 1 : 0)) / together);
+  }
+  kernels::linear_spec whole_spec() const {
+    kernels::linear_spec spec = spec_;
+    spec.row_warps = 1;
+    return spec;
   }
 
   kernels::linear_spec spec_;
@@ -164,8 +181,9 @@ class attention_trial final : public kernel_trial {
  private:
   static constexpr std::size_t layers = 4;
 
-  dispatch phase(const kernel_layout&, std::uint32_t launch) const override {
-    const kernels::grid g = kernels::attention_partial_grid(shape_, rows_, chunks_);
+  dispatch phase(const kernel_layout& layout, std::uint32_t launch) const override {
+    const kernels::grid g = kernels::attention_partial_grid(
+        shape_, rows_, chunks_, std::get<kernels::attention_tuning>(layout));
     dispatch d;
     d.groups_x = g.x;
     d.groups_y = share_of(g.y);
@@ -201,11 +219,11 @@ class activation_trial final : public kernel_trial {
     std::size_t bytes = 0;
     const auto area = [&](std::size_t row_bytes) {
       const std::size_t at = bytes;
-      bytes += aligned(rows_ * row_bytes);
+      bytes += aligned((rows_ + few_rows - 1) / few_rows * few_rows * row_bytes);
       return at;
     };
-    by_32_ = area(kernels::q8_row_layout(spec_.k, 32).row_bytes);
-    if (spec_.k % 256 == 0) by_256_ = area(kernels::q8_row_layout(spec_.k, 256).row_bytes);
+    by_32_ = area(kernels::q8_row_layout(spec_.k, 32).row_bytes());
+    if (spec_.k % 256 == 0) by_256_ = area(kernels::q8_row_layout(spec_.k, 256).row_bytes());
     f16_ = area(std::size_t{4} * spec_.k);
     f32_ = area(std::size_t{4} * spec_.k);
     return keep(hold(bytes), out_);

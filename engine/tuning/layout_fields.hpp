@@ -18,11 +18,13 @@ void each_field(Layout& l, F f) {
     f("warps", l.warps);
     f("fetch_ahead", l.fetch_ahead);
     f("order", l.order);
+    f("row_warps", l.row_warps);
   } else if constexpr (std::is_same_v<kind, kernels::attention_tuning>) {
     f("keys", l.keys);
     f("dimensions", l.dimensions);
     f("values", l.values);
     f("warps", l.warps);
+    f("rows", l.rows);
   } else {
     f("warps", l.warps);
     f("parts", l.parts);

@@ -45,24 +45,28 @@ std::vector<std::uint16_t> made_up_halves(std::size_t n) {
   return out;
 }
 
-std::vector<std::byte> made_up_q8_rows(std::uint32_t k, std::uint32_t block, std::uint32_t rows) {
-  const kernels::q8_row_layout layout(k, block);
-  std::vector<std::byte> out(std::size_t{rows} * layout.row_bytes);
+std::vector<std::byte> made_up_q8_rows(std::uint32_t k, std::uint32_t block, std::uint32_t rows,
+                                       std::uint32_t rows_together) {
+  const kernels::q8_row_layout layout(k, block, rows_together);
+  const std::uint32_t tiles = (rows + rows_together - 1) / rows_together;
+  std::vector<std::byte> out(std::size_t{tiles} * layout.tile_bytes);
   for (std::uint32_t row = 0; row < rows; row++) {
-    std::byte* at = out.data() + std::size_t{row} * layout.row_bytes;
-    for (std::uint32_t first = 0; first < k; first += 16) {
+    for (std::uint32_t sixteen = 0; sixteen < k / 16; sixteen++) {
       std::int32_t sum = 0;
-      for (std::uint32_t i = first; i < first + 16; i++) {
+      for (std::uint32_t i = 16 * sixteen; i < 16 * sixteen + 16; i++) {
         const auto q = static_cast<std::int8_t>(
             static_cast<int>(mix_bits(std::uint64_t{row} * k + i + 1) % 255) - 127);
         sum += q;
-        at[i] = static_cast<std::byte>(q);
+        out[layout.q_at(row, i)] = static_cast<std::byte>(q);
       }
-      std::memcpy(at + layout.sums_offset + std::size_t{first} / 4, &sum, 4);
+      std::memcpy(&out[layout.sum_at(row, sixteen)], &sum, 4);
+      if (block != 256) continue;
+      out[layout.low_sum_at(row, sixteen)] = static_cast<std::byte>(sum & 127);
+      out[layout.high_sum_at(row, sixteen)] = static_cast<std::byte>(sum >> 7);
     }
     for (std::uint32_t b = 0; b < k / block; b++) {
       const float scale = 0.01F + 0.001F * static_cast<float>(b % 7);
-      std::memcpy(at + layout.scales_offset + std::size_t{4} * b, &scale, 4);
+      std::memcpy(&out[layout.scale_at(row, b)], &scale, 4);
     }
   }
   return out;

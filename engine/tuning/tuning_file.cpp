@@ -51,12 +51,14 @@ bool is_power_of_two_to(int value, int most) {
 
 // What a kernel can be made with.
 bool is_possible(const linear_layout& l) {
-  return is_power_of_two_to(l.columns, 16U) && is_power_of_two_to(l.together, 4) && l.warps >= 1 &&
-         l.warps <= 16 && l.fetch_ahead <= kernels::most_fetched_ahead;
+  return is_power_of_two_to(l.columns, 64U) && is_power_of_two_to(l.together, 4) && l.warps >= 1 &&
+         l.warps <= 16 && is_power_of_two_to(l.row_warps, 8) &&
+         (l.warps == 1 || (l.row_warps == 1 && l.columns <= 16)) &&
+         l.fetch_ahead <= kernels::most_fetched_ahead;
 }
 bool is_possible(const kernels::attention_tuning& l) {
   return is_power_of_two_to(l.dimensions, 32) && is_power_of_two_to(l.values, 16) && l.warps >= 1 &&
-         l.warps <= 32;
+         l.warps <= 32 && is_power_of_two_to(l.rows, 4U) && (l.warps == 1 || l.rows == 1);
 }
 bool is_possible(const activation_layout& l) {
   return is_power_of_two_to(l.warps, 8) && l.parts >= 1 && l.parts <= 4096;

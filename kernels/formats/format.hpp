@@ -27,6 +27,9 @@ namespace terrane::kernels {
 // block anyway, so the finer scales of q8_by_32 cost nothing and keep more of the activation
 // (measured: kernels/README.md).
 enum class activation_kind : std::uint8_t { q8_by_32, q8_by_256, f16, f32 };
+// How many bits of a sum of 16 quantised activations its low byte holds (kernels/ops:
+// q8_row_layout).
+inline constexpr int sum_low_bits = 7;
 
 // Bytes [source_offset, source_offset + bytes) of a stored block, as units of unit_bytes (16, 4, 2
 // or 1).

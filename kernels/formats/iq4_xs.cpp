@@ -30,7 +30,7 @@ val segment(const segment_context& s) {
   vals sum = b.loop(b.i32(0), b.i32(8), 1, {zero}, [&](val block, const vals& carried) {
     val nibbles = b.offset(s.weights, block, warp_lanes * 16);
     vals words = look_up(b, iq4_table, spread_nibbles(b, load_units(b, nibbles, q_plane, 1)));
-    val dots = b.tile_dot(zero, b.offset(s.q, block, 32), s.stride, words, iq4_table.bits);
+    val dots = b.tile_dot(zero, s.q_of(block), s.stride, words, iq4_table.bits);
     val sc = block_scale(b, head, low, block);
     std::array<val, 2> tiles = {dots, carried[0]};
     return b.tile_map(tiles, s.columns, [&](val column, const vals& e) {
@@ -41,7 +41,7 @@ val segment(const segment_context& s) {
   val d = half(b, head & b.u32(0xffffu));
   return b.tile_map(sum, s.columns, [&](val column, const vals& e) {
     val term = (d * s.scale(column, b.i32(0))) * b.unary(opcode::i2f, e[0]);
-    return vals{b.f32(0.0f) + term};
+    return vals{term};
   })[0];
 }
 

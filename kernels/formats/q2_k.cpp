@@ -16,14 +16,14 @@ constexpr std::uint32_t scale_plane = 0, q_plane = warp_lanes * 16, d_plane = wa
 
 // Adds quarter `j` (32 weights, two sixteens) of a half to the tiles of S and M.
 //   scales: the word whose bytes 2*(j % 2) and the next are the quarter's
-vals add_quarter(const segment_context& s, const vals& totals, val x, val sums, val scales, int j,
+vals add_quarter(const segment_context& s, const vals& totals, val block, val scales, int j,
                  const vals& pairs) {
   builder& b = s.b;
   vals words;
   for (val w : pairs) words.push_back((j == 0 ? w : lshr(w, 2 * j)) & b.u32(0x03030303u));
   val zero = b.tile_zero(scalar_type::i32, s.columns);
   std::span<const val> all = words;
-  val x0 = b.offset(x, 32 * j), x1 = b.offset(x, 32 * j + 16);
+  const val x0 = s.q_of(block), x1 = b.offset(x0, 16);
   std::array<val, 4> tiles = {b.tile_dot(zero, x0, s.stride, all.first(4), 2),
                               b.tile_dot(zero, x1, s.stride, all.last(4), 2), totals[0], totals[1]};
   auto four_bits = [&](int at) { return lshr(scales, at) & b.i32(15); };
@@ -31,8 +31,8 @@ vals add_quarter(const segment_context& s, const vals& totals, val x, val sums, 
   val sc0 = at == 0 ? scales & b.i32(15) : four_bits(at), m0 = four_bits(at + 4);
   val sc1 = four_bits(at + 8), m1 = four_bits(at + 12);
   return b.tile_map(tiles, s.columns, [&](val column, const vals& e) {
-    vals bs = b.load_words(b.offset(b.offset(sums, 8 * j), column * s.stride, 1), 2);
-    return vals{e[2] + (sc0 * e[0] + sc1 * e[1]), e[3] + (m0 * bs[0] + m1 * bs[1])};
+    const vals bs = s.two_sums(column, block);
+    return vals{(e[2] + sc0 * e[0]) + sc1 * e[1], e[3] + (m0 * bs[0] + m1 * bs[1])};
   });
 }
 
@@ -42,13 +42,12 @@ val segment(const segment_context& s) {
   val zero = b.tile_zero(scalar_type::i32, s.columns);
   vals sums = b.loop(b.i32(0), b.i32(2), 1, {zero, zero}, [&](val half_index, const vals& carried) {
     vals pairs = load_units(b, b.offset(s.weights, half_index, warp_lanes * 32), q_plane, 2);
-    val x = b.offset(s.q, half_index, 128), bs = b.offset(s.sums, half_index, 32);
     val first_half = eq(half_index, b.i32(0));
     vals totals = carried;
     for (int j = 0; j < 4; j++) {
       auto word = static_cast<std::size_t>(j / 2);
       val own = b.select(first_half, scales[word], scales[word + 2]);
-      totals = add_quarter(s, totals, x, bs, own, j, pairs);
+      totals = add_quarter(s, totals, (half_index << 2) + b.i32(j), own, j, pairs);
     }
     return totals;
   });
@@ -56,7 +55,7 @@ val segment(const segment_context& s) {
   val d = half(b, both & b.u32(0xffffu)), dmin = half(b, lshr(both, 16));
   return b.tile_map(sums, s.columns, [&](val column, const vals& e) {
     val scaled = d * b.unary(opcode::i2f, e[0]) - dmin * b.unary(opcode::i2f, e[1]);
-    return vals{b.f32(0.0f) + scaled * s.scale(column, b.i32(0))};
+    return vals{scaled * s.scale(column, b.i32(0))};
   })[0];
 }
 

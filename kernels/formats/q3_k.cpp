@@ -29,7 +29,7 @@ std::array<val, 4> unpack_scales(builder& b, val s0, val s1, val s2) {
 // Adds quarter `j` (32 weights, two sixteens) of a half to the tile of S.
 //   scales: the word whose bytes 2*(j % 2) and the next are the quarter's sc
 //   high: bit j of each byte is the upper bit of the quarter's weights
-val add_quarter(const segment_context& s, val total, val x, val sums, val scales, int j,
+val add_quarter(const segment_context& s, val total, val block, val scales, int j,
                 const vals& pairs, const vals& high) {
   builder& b = s.b;
   vals words;
@@ -40,14 +40,14 @@ val add_quarter(const segment_context& s, val total, val x, val sums, val scales
   }
   val zero = b.tile_zero(scalar_type::i32, s.columns);
   std::span<const val> all = words;
-  val x0 = b.offset(x, 32 * j), x1 = b.offset(x, 32 * j + 16);
+  const val x0 = s.q_of(block), x1 = b.offset(x0, 16);
   std::array<val, 3> tiles = {b.tile_dot(zero, x0, s.stride, all.first(4), 3),
                               b.tile_dot(zero, x1, s.stride, all.last(4), 3), total};
   int at = 16 * (j % 2);
   val sc0 = ((at == 0 ? scales : lshr(scales, at)) & b.i32(255)) - b.i32(32);
   val sc1 = (lshr(scales, at + 8) & b.i32(255)) - b.i32(32);
   return b.tile_map(tiles, s.columns, [&](val column, const vals& e) {
-    vals bs = b.load_words(b.offset(b.offset(sums, 8 * j), column * s.stride, 1), 2);
+    const vals bs = s.two_sums(column, block);
     return vals{e[2] + (sc0 * (e[0] - (bs[0] << 2)) + sc1 * (e[1] - (bs[1] << 2)))};
   })[0];
 }
@@ -65,19 +65,18 @@ val segment(const segment_context& s) {
     vals pairs = load_units(b, b.offset(s.weights, half_index, warp_lanes * 32), pair_plane, 2);
     vals high;
     for (val w : high_bits) high.push_back(b.binary(opcode::ilshr, w, half_index << 2));
-    val x = b.offset(s.q, half_index, 128), sums = b.offset(s.sums, half_index, 32);
     val first_half = eq(half_index, b.i32(0)), total = carried[0];
     for (int j = 0; j < 4; j++) {
       auto word = static_cast<std::size_t>(j / 2);
       val scales = b.select(first_half, sc[word], sc[word + 2]);
-      total = add_quarter(s, total, x, sums, scales, j, pairs, high);
+      total = add_quarter(s, total, (half_index << 2) + b.i32(j), scales, j, pairs, high);
     }
     return vals{total};
   });
   val d = half(b, b.stream_lanes(memory_type::u16, b.offset(s.weights, d_plane)));
   return b.tile_map(sum, s.columns, [&](val column, const vals& e) {
     val term = (d * s.scale(column, b.i32(0))) * b.unary(opcode::i2f, e[0]);
-    return vals{b.f32(0.0f) + term};
+    return vals{term};
   })[0];
 }
 

@@ -15,9 +15,9 @@ namespace {
 constexpr std::uint32_t low_plane = 0, upper_plane = warp_lanes * 128;
 constexpr std::uint32_t sc_plane = warp_lanes * 192, d_plane = warp_lanes * 208;
 
-// Adds quarter `j` (32 weights, two scales) of a half to the tile of S.
-val add_quarter(const segment_context& s, val sum, val x, val sums, val scales, int j,
-                const vals& low, const vals& upper) {
+// Adds quarter `j` (32 weights, two scales) of a half to the tile of S before its offset.
+val add_quarter(const segment_context& s, val sum, val block, val scales, int j, const vals& low,
+                const vals& upper) {
   builder& b = s.b;
   vals words;
   for (std::size_t k = 0; k < 8; k++) {
@@ -28,15 +28,25 @@ val add_quarter(const segment_context& s, val sum, val x, val sums, val scales, 
   }
   val zero = b.tile_zero(scalar_type::i32, s.columns);
   std::span<const val> all = words;
-  val x0 = b.offset(x, 32 * j), x1 = b.offset(x, 32 * j + 16);
+  const val x0 = s.q_of(block), x1 = b.offset(x0, 16);
   std::array<val, 3> tiles = {b.tile_dot(zero, x0, s.stride, all.first(4), 6),
                               b.tile_dot(zero, x1, s.stride, all.last(4), 6), sum};
   int shift = 16 * (j % 2);
   val sc0 = ashr(scales << (24 - shift), 24), sc1 = ashr(scales << (16 - shift), 24);
-  return b.tile_map(tiles, s.columns, [&](val column, const vals& e) {
-    vals bs = b.load_words(b.offset(b.offset(sums, 8 * j), column * s.stride, 1), 2);
-    return vals{e[2] + (sc0 * (e[0] - (bs[0] << 5)) + sc1 * (e[1] - (bs[1] << 5)))};
-  })[0];
+  return b.tile_map(tiles, s.columns,
+                    [&](val, const vals& e) { return vals{(e[2] + sc0 * e[0]) + sc1 * e[1]}; })[0];
+}
+
+// 32 * (sum of sc*bs over the sixteens), which comes off S because weights go unsigned. Scales go
+// unsigned too, as sc + 128.
+val offset_of(const segment_context& s, const vals& scales) {
+  builder& b = s.b;
+  vals raised;
+  for (val four : scales) raised.push_back(four ^ b.u32(0x80808080u));
+  const vals ones(4, b.spread_to_lanes(b.u32(0x01010101u)));
+  const std::array<val, 2> tiles = {s.times_sums(raised, 8), s.times_sums(ones, 1)};
+  return b.tile_map(tiles, s.columns,
+                    [&](val, const vals& e) { return vals{(e[0] - (e[1] << 7)) << 5}; })[0];
 }
 
 val segment(const segment_context& s) {
@@ -46,19 +56,19 @@ val segment(const segment_context& s) {
   vals sum = b.loop(b.i32(0), b.i32(2), 1, start, [&](val half_index, const vals& carried) {
     vals low = load_units(b, b.offset(s.weights, half_index, warp_lanes * 64), low_plane, 4);
     vals upper = load_units(b, b.offset(s.weights, half_index, warp_lanes * 32), upper_plane, 2);
-    val x = b.offset(s.q, half_index, 128), sums = b.offset(s.sums, half_index, 32);
     val first_half = eq(half_index, b.i32(0)), total = carried[0];
     for (int j = 0; j < 4; j++) {
       auto word = static_cast<std::size_t>(j / 2);
       val scales = b.select(first_half, sc[word], sc[word + 2]);
-      total = add_quarter(s, total, x, sums, scales, j, low, upper);
+      total = add_quarter(s, total, (half_index << 2) + b.i32(j), scales, j, low, upper);
     }
     return vals{total};
   });
+  sum.push_back(offset_of(s, sc));
   val d = half(b, b.stream_lanes(memory_type::u16, b.offset(s.weights, d_plane)));
   return b.tile_map(sum, s.columns, [&](val column, const vals& e) {
-    val term = (d * s.scale(column, b.i32(0))) * b.unary(opcode::i2f, e[0]);
-    return vals{b.f32(0.0f) + term};
+    val term = (d * s.scale(column, b.i32(0))) * b.unary(opcode::i2f, e[0] - e[1]);
+    return vals{term};
   })[0];
 }
 

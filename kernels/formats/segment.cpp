@@ -4,14 +4,30 @@
 
 namespace terrane::kernels {
 
+val segment_context::q_of(val block) const { return b.offset(q, block, 32 * rows_together); }
+
 val segment_context::scale(val column, val block) const {
-  val p = b.offset(b.offset(scales, column * stride, 1), block * b.u32(scale_bytes_per_block), 1);
+  val p = b.offset(scales, column * scale_stride, 1);
+  if (scale_for_each_block) p = b.offset(p, block, 4 * rows_together);
   return b.load(memory_type::f32, p);
 }
 
+vals segment_context::two_sums(val column, val block) const {
+  return b.load_words(b.offset(b.offset(sums, column * sum_stride, 1), block, 8 * rows_together),
+                      2);
+}
+
 val segment_context::block_sum(val column, val block) const {
-  vals two = b.load_words(b.offset(b.offset(sums, column * stride, 1), block, 8), 2);
+  vals two = two_sums(column, block);
   return two[0] + two[1];
+}
+
+val segment_context::times_sums(const vals& factors, int bits) const {
+  const val zero = b.tile_zero(scalar_type::i32, columns);
+  const std::array<val, 2> halves = {b.tile_dot(zero, low_sums, sum_byte_stride, factors, bits),
+                                     b.tile_dot(zero, high_sums, sum_byte_stride, factors, bits)};
+  return b.tile_map(halves, columns,
+                    [&](val, const vals& e) { return vals{(e[1] << sum_low_bits) + e[0]}; })[0];
 }
 
 val plane_unit(builder& b, val packed_block, std::uint32_t plane_offset, val unit,
@@ -61,9 +77,8 @@ class block_fold {
       for (int t = 0; t < together; t++) {
         val own = block + b_.i32(t);
         parts.push_back(parts_(b_.offset(s_.weights, own, packed_block_bytes_)));
-        tiles.push_back(b_.tile_dot(b_.tile_zero(scalar_type::i32, s_.columns),
-                                    b_.offset(s_.q, own, 32), s_.stride, parts.back().words,
-                                    parts.back().bits));
+        tiles.push_back(b_.tile_dot(b_.tile_zero(scalar_type::i32, s_.columns), s_.q_of(own),
+                                    s_.stride, parts.back().words, parts.back().bits));
       }
       return b_.tile_map(tiles, s_.columns, [&](val column, const vals& e) {
         val sum = e[0];

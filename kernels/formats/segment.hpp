@@ -21,18 +21,28 @@ struct segment_context {
   // has a multiple of them.
   int together = 1;
   bool always_together = true;
-  val stride = {};  // i32: bytes between the columns' rows
+  val stride = {};  // i32: bytes between the columns' numbers: of x, or of a block of q
 
-  // Quantised activations of the first column (see q8_row_layout): int8, f32 scales, i32 sums.
-  val q = {}, scales = {}, sums = {};
-  std::uint32_t scale_bytes_per_block = 0;  // 4 if each block of 32 has its scale, else 0
+  // Quantised activations of the first column (see q8_row_layout): int8, f32 scales, i32 sums, and
+  // for formats of 256 the sums' low and high bytes. Strides are bytes between columns.
+  val q = {}, scales = {}, sums = {}, low_sums = {}, high_sums = {};
+  val scale_stride = {}, sum_stride = {}, sum_byte_stride = {};
+  std::uint32_t rows_together = 1;
+  bool scale_for_each_block = false;  // of 32; else one for the segment
 
   // Float activations of the first column: f32.
   val x = {};
 
-  // The activation scale of a block of 32 of one column; the sum of a block's integers.
+  // The first column's q of a block of 32.
+  val q_of(val block) const;
+  // The activation scale of a block of one column; the sum of a block's integers, or of its two
+  // sixteens.
   val scale(val column, val block) const;
   val block_sum(val column, val block) const;
+  vals two_sums(val column, val block) const;
+  // The tile of the sums over all 16 sixteens of factor * sum; `factors`: 4 words of 16 bytes,
+  // unsigned, of which `bits` are used. Formats of 256 only.
+  val times_sums(const vals& factors, int bits) const;
 };
 
 // Address of unit `unit` (an i32, or a constant) of a plane that starts `plane_offset` bytes into a

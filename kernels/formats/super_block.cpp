@@ -17,6 +17,12 @@ val byte_of(builder& b, val word, val index) {
   return b.binary(opcode::ilshr, word, index << 3) & b.i32(255);
 }
 
+// Of the two low bytes a, b: a, a, b, b. A minimum is that of two sixteens.
+val twice_each(builder& b, val two) {
+  const val apart = (two | (two << 8)) & b.u32(0x00ff00ffu);
+  return apart | (apart << 8);
+}
+
 }  // namespace
 
 val super_block_segment(const segment_context& s, int bits,
@@ -25,26 +31,25 @@ val super_block_segment(const segment_context& s, int bits,
   vals header = b.stream_lanes_x4(s.weights);
   block_scales scales = unpack_scales(b, header[1], header[2], header[3]);
   val zero = b.tile_zero(scalar_type::i32, s.columns);
-  vals sums = b.loop(b.i32(0), b.i32(4), 1, {zero, zero}, [&](val group, const vals& carried) {
+  vals sums = b.loop(b.i32(0), b.i32(4), 1, {zero}, [&](val group, const vals& carried) {
     val is_low_half = lt(group, b.i32(2));
     val sc = b.select(is_low_half, scales.sc_low, scales.sc_high);
-    val m = b.select(is_low_half, scales.m_low, scales.m_high);
-    val x = b.offset(s.q, group, 64), even = (group & b.i32(1)) << 1, odd = even + b.i32(1);
-    val low = b.tile_dot(zero, x, s.stride, words(group, false), bits);
-    val high = b.tile_dot(zero, b.offset(x, 32), s.stride, words(group, true), bits);
+    const val block = group << 1, even = block & b.i32(2), odd = even + b.i32(1);
+    val low = b.tile_dot(zero, s.q_of(block), s.stride, words(group, false), bits);
+    val high = b.tile_dot(zero, s.q_of(block + b.i32(1)), s.stride, words(group, true), bits);
     val sc0 = byte_of(b, sc, even), sc1 = byte_of(b, sc, odd);
-    val m0 = byte_of(b, m, even), m1 = byte_of(b, m, odd);
-    std::array<val, 4> tiles = {low, high, carried[0], carried[1]};
-    return b.tile_map(tiles, s.columns, [&](val column, const vals& e) {
-      val block = group << 1;
-      val bs0 = s.block_sum(column, block), bs1 = s.block_sum(column, block + b.i32(1));
-      return vals{e[2] + (sc0 * e[0] + sc1 * e[1]), e[3] + (m0 * bs0 + m1 * bs1)};
-    });
+    std::array<val, 3> tiles = {low, high, carried[0]};
+    return b.tile_map(tiles, s.columns,
+                      [&](val, const vals& e) { return vals{(e[2] + sc0 * e[0]) + sc1 * e[1]}; });
   });
-  val d = half(b, header[0] & b.u32(0xffffu)), dmin = half(b, lshr(header[0], 16));
+  vals minima;
+  for (val four : {scales.m_low, scales.m_high})
+    for (val two : {four & b.u32(0xffffu), lshr(four, 16)}) minima.push_back(twice_each(b, two));
+  sums.push_back(s.times_sums(minima, 6));
+  const val d = half(b, header[0] & b.u32(0xffffu)), dmin = half(b, lshr(header[0], 16));
   return b.tile_map(sums, s.columns, [&](val column, const vals& e) {
     val scaled = d * b.unary(opcode::i2f, e[0]) - dmin * b.unary(opcode::i2f, e[1]);
-    return vals{b.f32(0.0f) + scaled * s.scale(column, b.i32(0))};
+    return vals{scaled * s.scale(column, b.i32(0))};
   })[0];
 }
 

@@ -2,6 +2,7 @@
 //
 // One workgroup a row, or several that share it; then each computes the norm for itself.
 #include <algorithm>
+#include <bit>
 #include <cassert>
 
 #include "kernels/contract/scalars.hpp"
@@ -16,8 +17,10 @@ class activation_builder {
  public:
   explicit activation_builder(const activation_spec& spec)
       : spec_(spec), run_(spec.outputs.q8_by_256 ? 256 : warp_lanes), b_(name(spec), spec.warps) {
-    if (spec.outputs.q8_by_32) quantised_.push_back({2, q8_row_layout(spec.k, 32)});
-    if (spec.outputs.q8_by_256) quantised_.push_back({5, q8_row_layout(spec.k, 256)});
+    if (spec.outputs.q8_by_32)
+      quantised_.push_back({2, q8_row_layout(spec.k, 32, spec.rows_together)});
+    if (spec.outputs.q8_by_256)
+      quantised_.push_back({5, q8_row_layout(spec.k, 256, spec.rows_together)});
     assert(spec.k % warp_lanes == 0 && "K is a multiple of 32");
     assert(spec.parts >= 1 && "a row is shared by workgroups");
     row_ = b_.group_x();
@@ -126,19 +129,25 @@ class activation_builder {
     return out;
   }
 
-  val row_of(const quantised_row& q) {
-    return b_.offset(b_.argument_ptr(q.slot), row_, q.layout.row_bytes);
+  // The row's piece `piece` of those of `piece_bytes` that alternate between the rows of a tile;
+  // `offset`: where they start in a tile.
+  val place(const quantised_row& q, std::uint32_t offset, val piece, std::uint32_t piece_bytes) {
+    const std::uint32_t together = q.layout.rows_together;
+    val tile = b_.argument_ptr(q.slot), row = row_;
+    if (together > 1) row = lshr(row_, std::countr_zero(together));
+    tile = b_.offset(b_.offset(tile, row, q.layout.tile_bytes), offset);
+    if (together > 1) tile = b_.offset(tile, row_ & b_.u32(together - 1), piece_bytes);
+    return b_.offset(tile, piece, piece_bytes * together);
   }
 
   void store_floats(val first, const vals& y) {
     for (std::size_t v = 0; v < y.size(); v++) {
       val at = first + b_.u32(static_cast<std::uint32_t>(v) * warp_lanes);
-      auto place = [&](int slot) {
+      auto to = [&](int slot) {
         return b_.offset(b_.offset(b_.argument_ptr(slot), row_, 4 * spec_.k), at, 4);
       };
-      if (spec_.outputs.f16)
-        b_.store_lanes(memory_type::f32, place(3), contract::round_to_f16(y[v]));
-      if (spec_.outputs.f32) b_.store_lanes(memory_type::f32, place(4), y[v]);
+      if (spec_.outputs.f16) b_.store_lanes(memory_type::f32, to(3), contract::round_to_f16(y[v]));
+      if (spec_.outputs.f32) b_.store_lanes(memory_type::f32, to(4), y[v]);
     }
   }
 
@@ -146,32 +155,38 @@ class activation_builder {
                        const std::vector<contract::quantisation>& scales) {
     std::size_t vectors = q.layout.block / warp_lanes;
     for (std::size_t v = 0; v < y.size(); v++) {
-      val at = first + b_.u32(static_cast<std::uint32_t>(v) * warp_lanes);
-      b_.store_lanes(memory_type::i8, b_.offset(row_of(q), at, 1),
+      const val piece = lshr(first, 5) + b_.u32(static_cast<std::uint32_t>(v));
+      b_.store_lanes(memory_type::i8, place(q, 0, piece, 32),
                      contract::quantise(y[v], scales[v / vectors]));
     }
-    val block = lshr(first, q.layout.block == 256 ? 8 : 5);
-    val place = b_.offset(b_.offset(row_of(q), q.layout.scales_offset), block, 4);
-    for (std::size_t k = 0; k < scales.size(); k++)
-      b_.store(memory_type::f32, b_.offset(place, static_cast<std::int64_t>(4 * k)),
-               scales[k].scale);
+    const val block = lshr(first, q.layout.block == 256 ? 8 : 5);
+    for (std::size_t k = 0; k < scales.size(); k++) {
+      const val own = block + b_.u32(static_cast<std::uint32_t>(k));
+      b_.store(memory_type::f32, place(q, q.layout.scales_offset, own, 4), scales[k].scale);
+    }
   }
 
-  // Sums over 16 elements each, a lane a sum, from the bytes that the group has just stored. The
-  // padding of q and of the sums lets every lane read and write.
+  // Sums over 16 elements each, a lane a sum, from the bytes that the group has just stored. A
+  // whole plain row's padding lets every lane read and write; else lanes past the end of the
+  // workgroup's own runs do not.
   void write_sums(const quantised_row& q) {
-    if (spec_.parts > 1) return write_sums_of_part(q);
-    std::uint32_t sums = spec_.k / 16;
-    b_.loop(b_.warp() << 5, b_.u32(sums), spec_.warps * warp_lanes, [&](val first) {
+    if (spec_.parts > 1 || q.layout.rows_together > 1) return write_sums_of_part(q);
+    b_.loop(b_.warp() << 5, b_.u32(spec_.k / 16), spec_.warps * warp_lanes, [&](val first) {
       val sum = b_.i32(0);
-      for (val word : b_.load_lanes_x4(b_.offset(row_of(q), first, 16)))
+      for (val word : b_.load_lanes_x4(place(q, 0, lshr(first, 1), 32)))
         sum = b_.dot4(b_.u32(0x01010101u), word, sum, 1);
-      b_.store_lanes(memory_type::i32,
-                     b_.offset(b_.offset(row_of(q), q.layout.sums_offset), first, 4), sum);
+      b_.store_lanes(memory_type::i32, place(q, q.layout.sums_offset, lshr(first, 1), 8), sum);
+      if (q.layout.block != 256) return;
+      b_.store_lanes(memory_type::i8, place(q, q.layout.low_sums_offset, lshr(first, 4), 16),
+                     low_part(sum));
+      b_.store_lanes(memory_type::i8, place(q, q.layout.high_sums_offset, lshr(first, 4), 16),
+                     high_part(sum));
     });
   }
 
-  // The same of a workgroup's own runs: past their end another workgroup reads and writes.
+  val low_part(val sum) { return sum & b_.i32((1 << sum_low_bits) - 1); }
+  val high_part(val sum) { return ashr(sum, sum_low_bits); }
+
   void write_sums_of_part(const quantised_row& q) {
     std::uint32_t in_run = run_ / 16;
     val before = first_run() * b_.u32(in_run);
@@ -179,10 +194,19 @@ class activation_builder {
     b_.loop(before + (b_.warp() << 5), end, spec_.warps * warp_lanes, [&](val first) {
       val index = first + b_.lane(), sum = b_.i32(0);
       val read = smin(index, end - b_.i32(1));
-      for (val word : b_.load_words(b_.offset(row_of(q), read, 16), 4))
+      auto half_of = [&](std::uint32_t offset, val i, std::uint32_t half_bytes) {
+        return b_.offset(place(q, offset, lshr(i, 1), 2 * half_bytes), i & b_.i32(1), half_bytes);
+      };
+      for (val word : b_.load_words(half_of(0, read, 16), 4))
         sum = b_.dot4(b_.u32(0x01010101u), word, sum, 1);
-      b_.store_if(ult(index, end), memory_type::i32,
-                  b_.offset(b_.offset(row_of(q), q.layout.sums_offset), index, 4), sum);
+      const val here = ult(index, end);
+      b_.store_if(here, memory_type::i32, half_of(q.layout.sums_offset, index, 4), sum);
+      if (q.layout.block != 256) return;
+      auto byte_of = [&](std::uint32_t offset) {
+        return b_.offset(place(q, offset, lshr(index, 4), 16), index & b_.i32(15), 1);
+      };
+      b_.store_if(here, memory_type::i8, byte_of(q.layout.low_sums_offset), low_part(sum));
+      b_.store_if(here, memory_type::i8, byte_of(q.layout.high_sums_offset), high_part(sum));
     });
   }
 

@@ -293,12 +293,13 @@ std::uint32_t partial_row_bytes(const attention_shape& shape) {
 
 program attention_partial(const attention_shape& shape, const attention_tuning& tuning) {
   if (tuning.warps != 1) return wide_attention_partial(shape);
+  if (tuning.rows != 1) return tiled_attention_partial(shape, tuning.rows);
   return partial_builder(shape, tuning).build();
 }
 
-grid attention_partial_grid(const attention_shape& shape, std::uint32_t rows,
-                            std::uint32_t chunks) {
-  return {chunks_seen(shape, chunks) * shape.kv_heads, rows};
+grid attention_partial_grid(const attention_shape& shape, std::uint32_t rows, std::uint32_t chunks,
+                            const attention_tuning& tuning) {
+  return {chunks_seen(shape, chunks) * shape.kv_heads, (rows + tuning.rows - 1) / tuning.rows};
 }
 
 program attention_combine(const attention_shape& shape) { return combine_builder(shape).build(); }

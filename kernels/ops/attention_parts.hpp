@@ -17,6 +17,9 @@ val first_key_seen(builder& b, const attention_shape& shape, val position);
 val partial_row(builder& b, const attention_shape& shape, val partials, val chunk, val row,
                 val row_capacity, val head);
 
+// attention_partial() with a warp for so many rows: 2 to attention_rows().
+program tiled_attention_partial(const attention_shape& shape, std::uint32_t rows);
+
 // attention_partial() with two warps for each head of a pass.
 program wide_attention_partial(const attention_shape& shape);
 

@@ -1,9 +1,11 @@
-// Matrices times activations: a workgroup computes 32 rows of one matrix for `columns` tokens.
+// Matrices times activations: a workgroup computes 32 rows of one matrix for `columns` tokens, or
+// each of its `row_warps` warps does.
 //
 // With one warp the segments of K are added one after another. With more, each warp computes every
 // W-th segment into shared memory and one warp adds them in rising order: the same fold.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cassert>
 
 #include "kernels/contract/scalars.hpp"
@@ -27,16 +29,30 @@ class linear_builder {
  public:
   explicit linear_builder(const linear_spec& spec)
       : spec_(spec),
-        b_("linear", spec.warps),
+        b_("linear", spec.warps * spec.row_warps),
         columns_(static_cast<int>(spec.columns)),
         segments_((spec.k + segment_elements - 1) / segment_elements) {
     assert(!spec.matrices.empty() && spec.k % warp_lanes == 0 && "a shape of the engine");
+    assert((spec.rows_together == 1 || spec.rows_together % spec.columns == 0) &&
+           "a tile of tokens lies in one of the rows");
+    assert((spec.warps == 1 || spec.row_warps == 1) && "warps share segments or take rows");
+    for (const linear_matrix& m : spec.matrices) groups_ += row_groups(m);
   }
 
   program build() {
     b_.fetch_ahead(spec_.fetch_ahead);
     first_column_ = b_.group_y() * b_.i32(columns_);
-    vals result = by_format(formats());
+    group_ = b_.group_x();
+    if (spec_.row_warps > 1) group_ = group_ * b_.i32(spec_.row_warps) + b_.warp();
+    if (groups_ % static_cast<std::uint32_t>(spec_.row_warps) == 0)
+      store(by_format(formats()));
+    else
+      b_.branch(ult(group_, b_.u32(groups_)), [&] { store(by_format(formats())); });
+    return b_.finish();
+  }
+
+ private:
+  void store(const vals& result) {
     val row_bytes = b_.u32(4 * spec_.output_stride);
     auto at = [&](int slot) {
       val row = b_.offset(b_.argument_ptr(slot), first_column_, 4 * spec_.output_stride);
@@ -48,11 +64,13 @@ class linear_builder {
     val out = b_.tile_map(tiles, columns_, [&](val, const vals& e) {
       return vals{contract::store_rule(spec_.add_residual ? e[1] + e[0] : e[0])};
     })[0];
-    b_.branch(eq(b_.warp(), b_.i32(0)), [&] { b_.tile_store(at(3), row_bytes, out); });
-    return b_.finish();
+    auto write = [&] { b_.tile_store(at(3), row_bytes, out); };
+    if (spec_.warps == 1)
+      write();
+    else
+      b_.branch(eq(b_.warp(), b_.i32(0)), write);
   }
 
- private:
   std::vector<const weight_format*> formats() const {
     std::vector<const weight_format*> distinct;
     for (const linear_matrix& m : spec_.matrices)
@@ -69,15 +87,14 @@ class linear_builder {
         [&] { return by_format(rest.subspan(1)); });
   }
 
-  // Whether this workgroup's rows belong to a matrix of the format.
+  // Whether this warp's rows belong to a matrix of the format.
   val is_format(const weight_format& format) {
-    val any = ult(b_.group_x(), b_.u32(0));
+    val any = ult(group_, b_.u32(0));
     std::uint32_t first = 0;
     for (const linear_matrix& m : spec_.matrices) {
       std::uint32_t end = first + row_groups(m);
       if (m.format == &format)
-        any = either(
-            any, both(negate(ult(b_.group_x(), b_.u32(first))), ult(b_.group_x(), b_.u32(end))));
+        any = either(any, both(negate(ult(group_, b_.u32(first))), ult(group_, b_.u32(end))));
       first = end;
     }
     return any;
@@ -90,9 +107,9 @@ class linear_builder {
     int slot = 5;
     for (const linear_matrix& m : spec_.matrices) {
       if (m.format == &format) {
-        val own = b_.group_x() - b_.u32(first), pointer = b_.argument_ptr(slot);
+        val own = group_ - b_.u32(first), pointer = b_.argument_ptr(slot);
         val own_offset = b_.u32(m.offset) + (own << 5);
-        val here = ult(b_.group_x(), b_.u32(first));
+        val here = ult(group_, b_.u32(first));
         weights = is_first ? pointer : b_.select(here, weights, pointer);
         group = is_first ? own : b_.select(here, group, own);
         offset = is_first ? own_offset : b_.select(here, offset, own_offset);
@@ -103,7 +120,7 @@ class linear_builder {
     }
     auto group_bytes = static_cast<std::uint32_t>(packed_group_bytes(format, spec_.k));
     val rows = b_.offset(weights, group, group_bytes);
-    if (spec_.columns < prefill_columns && first <= most_groups_together)
+    if (spec_.columns < prefill_columns && spec_.row_warps == 1 && first <= most_groups_together)
       b_.prefetch(rows, std::min(group_bytes, most_prefetched));
     return {spec_.warps == 1 ? serial_sum(format, rows) : shared_sum(format, rows), offset};
   }
@@ -120,15 +137,7 @@ class linear_builder {
                    : smin(b_.i32(8), b_.u32(spec_.k / 32) - (segment << 3));
     if (format.activations == activation_kind::q8_by_32 ||
         format.activations == activation_kind::q8_by_256) {
-      bool fine = format.activations == activation_kind::q8_by_32;
-      q8_row_layout layout(spec_.k, fine ? 32 : 256);
-      val row = b_.offset(b_.argument_ptr(fine ? 0 : 8), first_column_, layout.row_bytes);
-      s.stride = b_.u32(layout.row_bytes);
-      s.q = b_.offset(row, segment, segment_elements);
-      s.scale_bytes_per_block = layout.block == 32 ? 4 : 0;
-      s.scales = b_.offset(b_.offset(row, layout.scales_offset), segment,
-                           4 * segment_elements / layout.block);
-      s.sums = b_.offset(b_.offset(row, layout.sums_offset), segment, 4 * segment_elements / 16);
+      add_quantised(s, segment, format.activations == activation_kind::q8_by_32);
     } else {
       val base = b_.argument_ptr(format.activations == activation_kind::f16 ? 1 : 2);
       s.stride = b_.u32(4 * spec_.k);
@@ -137,7 +146,38 @@ class linear_builder {
     return format.segment(s);
   }
 
-  // A segment's sum is never -0 (it starts from +0), so starting from +0 adds nothing.
+  void add_quantised(segment_context& s, val segment, bool fine) {
+    const std::uint32_t together = spec_.rows_together;
+    const q8_row_layout layout(spec_.k, fine ? 32 : 256, together);
+    val tile = b_.argument_ptr(fine ? 0 : 8), column = first_column_;
+    if (together > 1) {
+      tile = b_.offset(tile, lshr(column, std::countr_zero(together)), layout.tile_bytes);
+      column = column & b_.u32(together - 1);
+    }
+    // Pieces of so many bytes alternate between the rows of a tile; a tile of one row is a row.
+    auto piece = [&](std::uint32_t offset, std::uint32_t bytes, std::uint32_t in_segment) {
+      const val first =
+          b_.offset(b_.offset(tile, offset), column, together > 1 ? bytes : layout.tile_bytes);
+      return b_.offset(first, segment, bytes * in_segment * together);
+    };
+    auto stride = [&](std::uint32_t bytes) {
+      return b_.u32(together > 1 ? bytes : layout.tile_bytes);
+    };
+    s.rows_together = together;
+    s.scale_for_each_block = fine;
+    s.q = piece(0, 32, 8);
+    s.scales = piece(layout.scales_offset, 4, fine ? 8 : 1);
+    s.sums = piece(layout.sums_offset, 8, 8);
+    s.stride = stride(32);
+    s.scale_stride = stride(4);
+    s.sum_stride = stride(8);
+    if (fine) return;
+    s.low_sums = piece(layout.low_sums_offset, 16, 1);
+    s.high_sums = piece(layout.high_sums_offset, 16, 1);
+    s.sum_byte_stride = stride(16);
+  }
+
+  // Sums of segments start from +0 and so are never -0: a segment of one term need not start there.
   val serial_sum(const weight_format& format, val rows) {
     vals zero = {b_.tile_zero(scalar_type::f32, columns_)};
     return b_.loop(b_.i32(0), b_.u32(segments_), 1, zero, [&](val segment, const vals& total) {
@@ -199,8 +239,10 @@ class linear_builder {
   builder b_;
   int columns_;
   std::uint32_t segments_;
+  std::uint32_t groups_ = 0;  // of 32 rows, in all matrices
   std::uint32_t slots_ = no_slots;
   val first_column_;
+  val group_;  // of 32 rows: the warp's own
 };
 
 }  // namespace
@@ -210,7 +252,8 @@ program linear(const linear_spec& spec) { return linear_builder(spec).build(); }
 grid linear_grid(const linear_spec& spec, std::uint32_t rows) {
   std::uint32_t groups = 0;
   for (const linear_matrix& m : spec.matrices) groups += row_groups(m);
-  return {groups, (rows + spec.columns - 1) / spec.columns};
+  const auto together = static_cast<std::uint32_t>(spec.row_warps);
+  return {(groups + together - 1) / together, (rows + spec.columns - 1) / spec.columns};
 }
 
 }  // namespace terrane::kernels

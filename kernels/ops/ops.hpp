@@ -34,15 +34,36 @@ struct activation_set {
   void add(activation_kind kind);
 };
 
-// A quantised activation row of K elements: int8 q[K], then f32 d[K / block], then i32 sums of q
-// over each 16 elements. K is a multiple of 32 and of the block, which is 32 or 256.
+// Quantised activation rows of K elements: int8 q, an f32 scale d for each `block`, i32 sums of q
+// over each 16 elements. Rows in blocks of 256 have these sums in two bytes too, so that an integer
+// product can take them: the lower sum_low_bits of each, then what is above (a sum of 16 is less
+// than 2^11). K is a multiple of 32 and of the block, which is 32 or 256.
+//
+// Rows lie in tiles of `rows_together`. A tile is q[K / 32][row][32], then d[K / block][row], then
+// sums[K / 32][row][2], then low[K / 256][row][16], then high likewise: what a kernel reads of
+// neighbouring rows is near, and a tile of one row is a plain row.
 struct q8_row_layout {
-  q8_row_layout(std::uint32_t k, std::uint32_t block);
-  std::uint32_t block;
-  std::uint32_t scales_offset;  // bytes from the row's start
-  std::uint32_t sums_offset;
-  std::uint32_t row_bytes;  // a multiple of 64; q is padded to 512 bytes, the sums to 32 words
+  q8_row_layout(std::uint32_t k, std::uint32_t block, std::uint32_t rows_together = 1);
+  std::uint32_t block, rows_together;
+  // Bytes from a tile's start.
+  std::uint32_t scales_offset, sums_offset, low_sums_offset, high_sums_offset;
+  std::uint32_t tile_bytes;
+  std::uint32_t row_bytes() const { return tile_bytes / rows_together; }  // a multiple of 64
+
+  // Bytes from the start of row 0: of element i, of the scale of block i, of the sum of sixteen i
+  // and its two bytes.
+  std::size_t q_at(std::uint32_t row, std::uint32_t i) const;
+  std::size_t scale_at(std::uint32_t row, std::uint32_t i) const;
+  std::size_t sum_at(std::uint32_t row, std::uint32_t i) const;
+  std::size_t low_sum_at(std::uint32_t row, std::uint32_t i) const;
+  std::size_t high_sum_at(std::uint32_t row, std::uint32_t i) const;
+
+ private:
+  std::size_t at(std::uint32_t row, std::size_t offset, std::uint32_t piece,
+                 std::uint32_t piece_bytes, std::uint32_t within) const;
 };
+// How many rows of a step of so many lie together: a multiple of the columns of any kernel over it.
+std::uint32_t rows_together(std::uint32_t rows);
 
 // ---- embedding: out[row][0..K) = row token[row] of the matrix, store rule applied
 //   0 weights (packed)  1 i32 token[row]  2 out f32, stride K     [optional scale: multiplied in
@@ -64,6 +85,7 @@ struct activation_spec {
   std::uint32_t up_offset = 0;
   float eps = 0;
   activation_set outputs;
+  std::uint32_t rows_together = 1;  // of the quantised rows: q8_row_layout
   int warps = 8;
   std::uint32_t parts = 1;  // workgroups that share a row
 };
@@ -93,10 +115,13 @@ struct linear_spec {
   std::uint32_t k = 0;
   std::vector<linear_matrix> matrices;  // 1 to 3
   std::uint32_t output_stride = 0;      // floats between output rows
+  std::uint32_t rows_together = 1;      // of the quantised rows; 1, or a multiple of `columns`
   bool add_residual = false;            // out = store(residual + sum); else out = store(sum)
-  std::uint32_t columns = 1;            // tokens a workgroup computes together: 1, 2, 4, 8, 16
+  std::uint32_t columns = 1;            // tokens a workgroup computes together: 1, 2, .. 64
   int warps = 1;                        // share the segments of K (decode)
-  int together = 1;  // blocks of K whose products are begun before one is waited for: 1, 2, 4
+  int row_warps = 1;  // where warps is 1: warps of a workgroup that take 32 matrix rows each, so
+                      // that the activations they all read come from a near cache (prefill)
+  int together = 1;   // blocks of K whose products are begun before one is waited for: 1, 2, 4
   std::uint32_t fetch_ahead = usual_fetch_ahead;  // bytes between a weight and what is fetched
 };
 //   0 rows of q8_by_32  1 f16 rows  2 f32 rows  3 out  4 residual (stride output_stride; may be
@@ -153,12 +178,17 @@ struct attention_tuning {
   // 1: a warp serves all heads that share a K/V head. Else attention_warps(), what a device wants
   // that few rows leave idle; the rest is settled then.
   int warps = 1;
+  // 2 or 4, where warps is 1: rows of the step that a warp takes together, at most
+  // attention_rows(), what a device wants that has many; the rest is settled then, too.
+  std::uint32_t rows = 1;
   bool operator==(const attention_tuning&) const = default;
 };
 program attention_partial(const attention_shape& shape, const attention_tuning& tuning = {});
 // 1 where a shape has no such form.
 int attention_warps(const attention_shape& shape);
-grid attention_partial_grid(const attention_shape& shape, std::uint32_t rows, std::uint32_t chunks);
+std::uint32_t attention_rows(const attention_shape& shape);
+grid attention_partial_grid(const attention_shape& shape, std::uint32_t rows, std::uint32_t chunks,
+                            const attention_tuning& tuning = {});
 
 // Folds the partials of all chunks a row sees: out f32 [row][head * head_size], store rule applied.
 //   0 partials  1 position  2 rows  3 out  4 row_capacity (i32 value)  5 the first row (i32 value)

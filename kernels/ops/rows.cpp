@@ -29,11 +29,45 @@ void activation_set::add(activation_kind kind) {
   f32 = f32 || kind == activation_kind::f32;
 }
 
-q8_row_layout::q8_row_layout(std::uint32_t k, std::uint32_t block_elements)
+q8_row_layout::q8_row_layout(std::uint32_t k, std::uint32_t block_elements, std::uint32_t rows)
     : block(block_elements),
-      scales_offset(round_up(k, 512)),
-      sums_offset(scales_offset + round_up(k / block * 4, 64)),
-      row_bytes(sums_offset + round_up(k / 16 * 4, 128)) {}
+      rows_together(rows),
+      scales_offset(rows * round_up(k, 512)),
+      sums_offset(scales_offset + rows * round_up(k / block * 4, 64)),
+      low_sums_offset(sums_offset + rows * round_up(k / 16 * 4, 128)),
+      high_sums_offset(low_sums_offset + rows * round_up(k / 16, 32)),
+      tile_bytes(block == 256 ? high_sums_offset + rows * round_up(k / 16, 32) : low_sums_offset) {
+  tile_bytes = rows * round_up(tile_bytes / rows, 64);
+}
+
+// `piece`: which of the pieces of piece_bytes that alternate between the rows.
+std::size_t q8_row_layout::at(std::uint32_t row, std::size_t offset, std::uint32_t piece,
+                              std::uint32_t piece_bytes, std::uint32_t within) const {
+  return std::size_t{row / rows_together} * tile_bytes + offset +
+         (std::size_t{piece} * rows_together + row % rows_together) * piece_bytes + within;
+}
+
+std::size_t q8_row_layout::q_at(std::uint32_t row, std::uint32_t i) const {
+  return at(row, 0, i / 32, 32, i % 32);
+}
+std::size_t q8_row_layout::scale_at(std::uint32_t row, std::uint32_t i) const {
+  return at(row, scales_offset, i, 4, 0);
+}
+std::size_t q8_row_layout::sum_at(std::uint32_t row, std::uint32_t i) const {
+  return at(row, sums_offset, i / 2, 8, i % 2 * 4);
+}
+std::size_t q8_row_layout::low_sum_at(std::uint32_t row, std::uint32_t i) const {
+  return at(row, low_sums_offset, i / 16, 16, i % 16);
+}
+std::size_t q8_row_layout::high_sum_at(std::uint32_t row, std::uint32_t i) const {
+  return at(row, high_sums_offset, i / 16, 16, i % 16);
+}
+
+std::uint32_t rows_together(std::uint32_t rows) {
+  constexpr std::uint32_t fewest = 8, most = 64;
+  if (rows < fewest) return 1;
+  return std::clamp(rows & (~rows + 1), fewest, most);  // the largest power of two that divides it
+}
 
 program embedding(const weight_format& format, std::uint32_t k, float scale) {
   builder b(std::string("embedding_") + format.name);

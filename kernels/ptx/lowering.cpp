@@ -1,5 +1,7 @@
 #include "kernels/ptx/lowering.hpp"
 
+#include <algorithm>
+
 #include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/IntrinsicsNVPTX.h>
 
@@ -46,6 +48,15 @@ llvm::Function* lowering::run(const std::string& entry) {
   return function_;
 }
 
+// How many workgroups a multiprocessor should take, which bounds the registers of a thread: 128, so
+// that waits of four warps a scheduler overlap; twice as many for tiles that do not fit.
+unsigned lowering::groups_at_once() const {
+  constexpr unsigned warps = 16, widest = 32;
+  const bool is_wide =
+      std::ranges::any_of(p_.values, [](const value_type& t) { return t.columns > widest; });
+  return std::max(1u, (is_wide ? warps / 2 : warps) / static_cast<unsigned>(p_.warps));
+}
+
 void lowering::declare_function(const std::string& entry) {
   llvm::LLVMContext& context = module_.getContext();
   auto* signature = llvm::FunctionType::get(b_.getVoidTy(), {b_.getPtrTy()}, false);
@@ -66,6 +77,7 @@ void lowering::declare_function(const std::string& entry) {
   annotate("reqntidx", static_cast<unsigned>(warp_lanes * p_.warps));
   annotate("reqntidy", 1);
   annotate("reqntidz", 1);
+  annotate("minctasm", groups_at_once());
   if (ptx_shared_bytes(p_, options_) != 0) {
     auto* words = llvm::ArrayType::get(b_.getInt32Ty(), 0);
     shared_ = new llvm::GlobalVariable(module_, words, false, llvm::GlobalValue::ExternalLinkage,
@@ -110,7 +122,9 @@ lowering::columns lowering::held(value_id v) {
 // ---- control
 
 void lowering::lower_region(const region& r) {
+  const auto spread_outside = spread_;
   for (const instruction& in : r.body) lower(in);
+  spread_ = spread_outside;
 }
 
 void lowering::lower_loop(const instruction& in) {

@@ -13,7 +13,9 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -54,6 +56,7 @@ class lowering {
 
   // lowering.cpp
   void declare_function(const std::string& entry);
+  unsigned groups_at_once() const;
   void find_thread();
   llvm::BasicBlock* block(bool warp_together);
   llvm::BasicBlock* block() { return block(element_ == nullptr); }
@@ -99,7 +102,9 @@ class lowering {
 
   // lowering_fragments.cpp
   void find_fragment_rows();
-  columns fragment_words(const instruction& in);
+  const columns& fragment_words(const std::vector<value_id>& words);
+  columns spread_words(std::span<const value_id> words);
+  std::optional<columns> computed_words(const std::vector<value_id>& words);
   void lower_fragment_dot(const instruction& in);
   void enter_rows(const region& r);
   void need_rows(const region& r, const std::set<value_id>& inside);
@@ -132,7 +137,8 @@ class lowering {
 
   bool fragments_;
   llvm::Value *g_ = nullptr, *t_ = nullptr;
-  columns fragment_rows_;                     // g + 8m
+  columns fragment_rows_;                            // g + 8m
+  std::map<std::vector<value_id>, columns> spread_;  // words of this region, as fragments
   std::vector<const instruction*> makers_;    // of values, where a single instruction makes one
   std::map<llvm::Value*, columns> shuffled_;  // lane values, as these rows' lanes have them
   std::map<value_id, columns> as_rows_;       // the same, of values that a tile_map needs

@@ -85,46 +85,96 @@ void lowering::find_fragment_rows() {
 // ---- products
 
 // Of the thread's four rows, words 2t and 2t + 1 of eight, or word t of four; from the words of
-// each lane's own row, through the warp's scratch, where rows lie one after another. Of rows of
-// eight words, 4 to 7 of every 8 rows have their halves swapped: then no two lanes meet in a bank.
-lowering::columns lowering::fragment_words(const instruction& in) {
-  const auto words = static_cast<unsigned>(in.operands.size() - 3);
-  const bool eight = words == 8;
-  auto address = [&](Value* row, Value* half, Value* word) {
-    if (eight) half = b_.CreateXor(half, b_.CreateAnd(b_.CreateLShr(row, 2), b_.getInt32(1)));
-    Value* place = b_.CreateAdd(b_.CreateShl(half, 2), word);
-    Value* scratch = b_.CreateAdd(b_.CreateMul(warp_, b_.getInt32(fragment_scratch_words)),
-                                  b_.getInt32(fragment_scratch_start(p_)));
-    Value* start = b_.CreateAdd(scratch, b_.CreateMul(row, b_.getInt32(words)));
-    return shared_address(b_.CreateAdd(start, place));
+// each lane's own row, through the warp's scratch, where a row is one or two pieces of 16 bytes:
+// what `ldmatrix` takes, eight rows of a piece at a time, and gives as the products want it. Of
+// eight words, the first piece has the even ones. Of rows of two pieces, 4 to 7 of every 8 have
+// them swapped: then no two rows meet in a bank.
+lowering::columns lowering::spread_words(std::span<const value_id> of_lanes) {
+  const auto words = static_cast<unsigned>(of_lanes.size());
+  const unsigned pieces = words / 4;
+  Value* scratch = b_.CreateAdd(b_.CreateMul(warp_, b_.getInt32(fragment_scratch_words)),
+                                b_.getInt32(fragment_scratch_start(p_)));
+  auto address = [&](Value* row, Value* piece) {
+    if (pieces == 2)
+      piece = b_.CreateXor(piece, b_.CreateAnd(b_.CreateLShr(row, 2), b_.getInt32(1)));
+    Value* place = b_.CreateAdd(b_.CreateMul(row, b_.getInt32(words)), b_.CreateShl(piece, 2));
+    return shared_address(b_.CreateAdd(scratch, place));
   };
   lower_warp_barrier();  // the words before have been read
   auto* four = llvm::FixedVectorType::get(b_.getInt32Ty(), 4);
-  for (unsigned first = 0; first < words; first += 4) {
+  for (unsigned piece = 0; piece < pieces; piece++) {
     Value* own = llvm::PoisonValue::get(four);
     for (unsigned k = 0; k < 4; k++)
-      own = b_.CreateInsertElement(own, get(in.operands[3 + first + k]), k);
-    Value* at = address(lane_, b_.getInt32(first / 4), b_.getInt32(0));
-    b_.CreateAlignedStore(own, at, llvm::Align(16));
+      own = b_.CreateInsertElement(own, get(of_lanes[pieces * k + piece]), k);
+    b_.CreateAlignedStore(own, address(lane_, b_.getInt32(piece)), llvm::Align(16));
   }
   lower_warp_barrier();
-  columns out;
-  for (Value* row : fragment_rows_) {
-    if (!eight) {
-      out.push_back(
-          b_.CreateAlignedLoad(b_.getInt32Ty(), address(row, b_.getInt32(0), t_), llvm::Align(4)));
-      continue;
+  columns out(thread_rows * pieces);
+  for (unsigned half = 0; half < pieces; half++) {  // four pieces of eight rows a load
+    Value* row = lane_;
+    if (pieces == 2)
+      row = b_.CreateAdd(b_.CreateAnd(lane_, b_.getInt32(15)), b_.getInt32(16 * half));
+    Value* piece = pieces == 2 ? b_.CreateLShr(lane_, 4) : b_.getInt32(0);
+    Value* at = address(row, piece);
+    Value* loaded = b_.CreateIntrinsic(intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_b16,
+                                       {at->getType()}, {at});
+    for (unsigned k = 0; k < 4; k++) {
+      const unsigned m = pieces == 2 ? 2 * half + k % 2 : k, word = pieces == 2 ? k / 2 : 0;
+      out[m * pieces + word] = b_.CreateExtractValue(loaded, k);
     }
-    Value* word = b_.CreateShl(b_.CreateAnd(t_, b_.getInt32(1)), 1);
-    Value* two = b_.CreateAlignedLoad(llvm::FixedVectorType::get(b_.getInt32Ty(), 2),
-                                      address(row, b_.CreateLShr(t_, 1), word), llvm::Align(8));
-    for (unsigned k = 0; k < 2; k++) out.push_back(b_.CreateExtractElement(two, k));
+  }
+  return out;
+}
+
+// Words that several products of a region share are spread once, and words that are computed alike
+// from others (the low and the high nibbles of the same words, say) are computed after these have
+// been spread.
+const lowering::columns& lowering::fragment_words(const std::vector<value_id>& words) {
+  if (auto found = spread_.find(words); found != spread_.end()) return found->second;
+  std::optional<columns> computed = computed_words(words);
+  return spread_[words] = computed ? *computed : spread_words(words);
+}
+
+// Null if the words are not all made by one operation, of uniform values and of words.
+std::optional<lowering::columns> lowering::computed_words(const std::vector<value_id>& words) {
+  const instruction* first = makers_[words[0]];
+  if (first == nullptr || first->op < opcode::iadd || first->op > opcode::iashr) return {};
+  std::vector<std::vector<value_id>> operands(first->operands.size());
+  for (value_id w : words) {
+    const instruction* maker = makers_[w];
+    if (maker == nullptr || maker->op != first->op || maker->imm != first->imm) return {};
+    for (std::size_t k = 0; k < operands.size(); k++) operands[k].push_back(maker->operands[k]);
+  }
+  std::vector<const columns*> spread(operands.size(), nullptr);
+  for (const std::vector<value_id>& list : operands) {
+    const bool fits = std::ranges::all_of(
+        list, [&](value_id v) { return uniform(list[0]) ? v == list[0] : !uniform(v); });
+    if (!fits) return {};
+  }
+  std::size_t entries = 0;
+  for (std::size_t k = 0; k < operands.size(); k++) {
+    if (uniform(operands[k][0])) continue;
+    spread[k] = &fragment_words(operands[k]);
+    entries = spread[k]->size();
+  }
+  if (entries == 0) return {};
+  columns out;
+  for (std::size_t entry = 0; entry < entries; entry++) {
+    std::vector<columns> before;
+    for (std::size_t k = 0; k < operands.size(); k++) {
+      before.push_back(values_[first->operands[k]]);
+      if (spread[k] != nullptr) values_[first->operands[k]] = {(*spread[k])[entry]};
+    }
+    out.push_back(lower_value(*first));
+    for (std::size_t k = operands.size(); k-- > 0;) values_[first->operands[k]] = before[k];
   }
   return out;
 }
 
 void lowering::lower_fragment_dot(const instruction& in) {
-  columns sums = values_[in.operands[0]], weights = fragment_words(in);
+  columns sums = values_[in.operands[0]];
+  const columns& weights =
+      fragment_words(std::vector<value_id>(in.operands.begin() + 3, in.operands.end()));
   const bool eight = in.operands.size() == 3 + 8;
   const unsigned each = eight ? 2 : 1;  // words of a row or a column that a thread has
   std::uint32_t alignment =

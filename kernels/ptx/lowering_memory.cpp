@@ -224,7 +224,7 @@ void lowering::lower_tile_map(const instruction& in) {
     set(r.parameters[0], element_->column);
     for (std::size_t k = 0; k < in.operands.size(); k++)
       set(r.parameters[k + 1], values_[in.operands[k]][e]);
-    lower_region(r);
+    for (const instruction& inner : r.body) lower(inner);
     for (unsigned k = 0; k < in.results; k++) results[k].push_back(get(r.yields[k]));
   }
   element_ = nullptr;

@@ -82,23 +82,28 @@ std::vector<float> random_activations(std::size_t k, std::size_t kind, std::mt19
 // The activation buffers of linear(), rows padded with zeros.
 struct activation_rows {
   activation_rows(std::size_t rows, std::size_t padded, std::size_t k, std::uint32_t block,
-                  std::mt19937& random)
-      : layout(static_cast<std::uint32_t>(k), block),
-        q8(padded * layout.row_bytes),
+                  std::mt19937& random, std::uint32_t together = 1)
+      : layout(static_cast<std::uint32_t>(k), block, together),
+        q8((padded + together - 1) / together * layout.tile_bytes),
         f16(padded * k),
         f32(padded * k) {
     for (std::size_t r = 0; r < rows; r++) {
       floats.push_back(random_activations(k, r, random));
       quantised.push_back(reference::quantise(floats[r], block));
-      std::byte* row = q8.data() + r * layout.row_bytes;
       const reference::quantised& x = quantised[r];
       EXPECT_EQ(x.block, layout.block);
-      std::memcpy(row, x.q.data(), k);
-      std::memcpy(row + layout.scales_offset, x.d.data(), 4 * x.d.size());
-      for (std::size_t s = 0; s < k / 16; s++) {
+      const auto row = static_cast<std::uint32_t>(r);
+      for (std::uint32_t i = 0; i < k; i++)
+        q8[layout.q_at(row, i)] = static_cast<std::byte>(x.q[i]);
+      for (std::uint32_t b = 0; b < x.d.size(); b++)
+        std::memcpy(&q8[layout.scale_at(row, b)], &x.d[b], 4);
+      for (std::uint32_t s = 0; s < k / 16; s++) {
         std::int32_t sum = 0;
         for (std::size_t j = 0; j < 16; j++) sum += x.q[16 * s + j];
-        std::memcpy(row + layout.sums_offset + 4 * s, &sum, 4);
+        std::memcpy(&q8[layout.sum_at(row, s)], &sum, 4);
+        if (layout.block != 256) continue;
+        q8[layout.low_sum_at(row, s)] = static_cast<std::byte>(sum & 127);
+        q8[layout.high_sum_at(row, s)] = static_cast<std::byte>(sum >> 7);
       }
       for (std::size_t j = 0; j < k; j++) {
         f16[r * k + j] = reference::f16(floats[r][j]);
@@ -124,20 +129,24 @@ std::size_t padded(std::size_t n, std::size_t unit) { return (n + unit - 1) / un
 
 // One matrix of n rows against `rows` tokens, on one target, for one way to share the work.
 void check_linear(test_target target, const weight_format& f, std::size_t n, std::size_t k,
-                  std::uint32_t columns, int warps, int together = 1) {
+                  std::uint32_t columns, int warps, int together = 1, int row_warps = 1,
+                  std::uint32_t rows_together = 1) {
   SCOPED_TRACE(std::string(f.name) + " n " + std::to_string(n) + " k " + std::to_string(k) +
                " columns " + std::to_string(columns) + " warps " + std::to_string(warps) +
-               " together " + std::to_string(together));
+               " together " + std::to_string(together) + " row warps " + std::to_string(row_warps) +
+               " rows together " + std::to_string(rows_together));
   std::mt19937 random(static_cast<std::uint32_t>(n * 31 + k + columns));
   std::size_t rows = columns == 1 ? 2 : columns + 1, row_space = padded(rows, columns);
   std::vector<std::byte> stored = random_rows(f, n, k, random);
   aligned_buffer<std::byte> weights = packed(f, n, k, stored);
-  activation_rows x(rows, row_space, k, f.block_elements == 256 ? 256 : 32, random);
+  activation_rows x(rows, row_space, k, f.block_elements == 256 ? 256 : 32, random, rows_together);
   linear_spec spec{.k = static_cast<std::uint32_t>(k),
                    .matrices = {{&f, static_cast<std::uint32_t>(n), 32}},
                    .output_stride = static_cast<std::uint32_t>(padded(n, 32) + 64),
+                   .rows_together = rows_together,
                    .columns = columns,
                    .warps = warps,
+                   .row_warps = row_warps,
                    .together = together};
   aligned_buffer<float> out(row_space * spec.output_stride, -7.0f);
   std::vector<argument_slot> arguments = {x.q8.data(),     x.f16.data(),    x.f32.data(),
@@ -171,6 +180,20 @@ TEST(formats, linear_equals_plain_code_in_every_shape) {
       check_linear(target, *f, 33, 1024, 8, 1);
       check_linear(target, *f, 33, short_k, 16, 1, 2);
       check_linear(target, *f, 515, short_k, 1, 1);
+    }
+}
+
+// Rows of activations side by side, warps that take matrix rows side by side, of which the last
+// workgroup has fewer.
+TEST(formats, tokens_and_matrix_rows_may_lie_side_by_side) {
+  for (test_target target : test_targets())
+    for (const weight_format* f : weight_formats()) {
+      const std::size_t k = f->block_elements == 256 ? 512 : 576;
+      check_linear(target, *f, 66, k, 8, 1, 1, 2, 8);
+      if (target == test_target::host) continue;  // compiling takes its time
+      check_linear(target, *f, 33, k, 8, 1, 1, 1, 16);
+      check_linear(target, *f, 33, k, 16, 2, 1, 1, 64);
+      check_linear(target, *f, 33, k, 32, 1, 1, 4, 32);
     }
 }
 

@@ -49,27 +49,33 @@ std::vector<float> geglu(const std::vector<float>& x, std::size_t k, std::size_t
 }
 
 void expect_quantised(const std::vector<float>& x, const q8_row_layout& layout,
-                      const std::byte* row) {
+                      const std::byte* rows, std::uint32_t row) {
   reference::quantised q = reference::quantise(x, layout.block);
-  for (std::size_t i = 0; i < x.size(); i++)
-    ASSERT_EQ(static_cast<std::int8_t>(row[i]), q.q[i]) << "element " << i;
-  for (std::size_t b = 0; b < q.d.size(); b++) {
+  for (std::uint32_t i = 0; i < x.size(); i++)
+    ASSERT_EQ(static_cast<std::int8_t>(rows[layout.q_at(row, i)]), q.q[i]) << "element " << i;
+  for (std::uint32_t b = 0; b < q.d.size(); b++) {
     float d;
-    std::memcpy(&d, row + layout.scales_offset + 4 * b, 4);
+    std::memcpy(&d, rows + layout.scale_at(row, b), 4);
     ASSERT_EQ(bits(d), bits(q.d[b])) << "block " << b;
   }
-  for (std::size_t s = 0; s < x.size() / 16; s++) {
+  for (std::uint32_t s = 0; s < x.size() / 16; s++) {
     std::int32_t sum, exact = 0;
-    std::memcpy(&sum, row + layout.sums_offset + 4 * s, 4);
+    std::memcpy(&sum, rows + layout.sum_at(row, s), 4);
     for (std::size_t j = 0; j < 16; j++) exact += q.q[16 * s + j];
     ASSERT_EQ(sum, exact) << "sum " << s;
+    if (layout.block != 256) continue;
+    const auto low = static_cast<std::uint8_t>(rows[layout.low_sum_at(row, s)]);
+    const auto high = static_cast<std::int8_t>(rows[layout.high_sum_at(row, s)]);
+    ASSERT_EQ(128 * high + low, exact) << "bytes of sum " << s;
+    ASSERT_LT(low, 128) << "sum " << s;
   }
 }
 
 void check_activation(test_target target, activation_source source, std::size_t k, int warps,
-                      std::uint32_t parts = 1) {
+                      std::uint32_t parts = 1, std::uint32_t together = 1) {
   SCOPED_TRACE("source " + std::to_string(static_cast<int>(source)) + " k " + std::to_string(k) +
-               " warps " + std::to_string(warps) + " parts " + std::to_string(parts));
+               " warps " + std::to_string(warps) + " parts " + std::to_string(parts) +
+               " together " + std::to_string(together));
   std::mt19937 random(static_cast<std::uint32_t>(k));
   std::size_t rows = 5, up = k + 32, stride = 2 * k + 64;
   activation_spec spec{
@@ -79,12 +85,14 @@ void check_activation(test_target target, activation_source source, std::size_t 
       .up_offset = static_cast<std::uint32_t>(up),
       .eps = 1e-5f,
       .outputs = {.q8_by_32 = true, .q8_by_256 = k % 256 == 0, .f16 = true, .f32 = true},
+      .rows_together = together,
       .warps = warps,
       .parts = parts};
-  q8_row_layout fine(spec.k, 32), coarse(spec.k, 256);
+  const q8_row_layout fine(spec.k, 32, together), coarse(spec.k, 256, together);
+  const std::size_t tiles = (rows + together - 1) / together;
   aligned_buffer<float> x(rows * stride), w(k), halves(rows * k), floats(rows * k);
-  aligned_buffer<std::byte> by_32(rows * fine.row_bytes, std::byte{0x55});
-  aligned_buffer<std::byte> by_256(rows * coarse.row_bytes, std::byte{0x55});
+  aligned_buffer<std::byte> by_32(tiles * fine.tile_bytes, std::byte{0x55});
+  aligned_buffer<std::byte> by_256(tiles * coarse.tile_bytes, std::byte{0x55});
   std::vector<float> weight = random_row(k, 0, random);
   std::copy(weight.begin(), weight.end(), w.data());
   std::vector<std::vector<float>> expected;
@@ -105,8 +113,9 @@ void check_activation(test_target target, activation_source source, std::size_t 
       ASSERT_EQ(bits(floats[r * k + i]), bits(expected[r][i])) << "row " << r << " element " << i;
       ASSERT_EQ(bits(halves[r * k + i]), bits(reference::f16(expected[r][i]))) << r << " " << i;
     }
-    expect_quantised(expected[r], fine, by_32.data() + r * fine.row_bytes);
-    if (k % 256 == 0) expect_quantised(expected[r], coarse, by_256.data() + r * coarse.row_bytes);
+    const auto row = static_cast<std::uint32_t>(r);
+    expect_quantised(expected[r], fine, by_32.data(), row);
+    if (k % 256 == 0) expect_quantised(expected[r], coarse, by_256.data(), row);
   }
 }
 
@@ -148,14 +157,45 @@ TEST(activation, writes_only_what_is_asked_for) {
   }
 }
 
-TEST(activation, quantised_rows_are_laid_out_on_whole_words) {
-  for (std::uint32_t k : {32u, 576u, 1024u, 4096u}) {
-    q8_row_layout layout(k, k % 256 == 0 ? 256 : 32);
-    EXPECT_EQ(layout.scales_offset % 512, 0u);
-    EXPECT_GE(layout.scales_offset, k);
-    EXPECT_GE(layout.sums_offset, layout.scales_offset + 4 * k / layout.block);
-    EXPECT_GE(layout.row_bytes, layout.sums_offset + 4 * k / 16);
-    EXPECT_EQ(layout.row_bytes % 64, 0u);
+TEST(activation, rows_may_lie_together) {
+  for (test_target target : test_targets())
+    for (std::size_t k : {576, 1536})
+      for (std::uint32_t together : {4u, 8u})
+        for (std::uint32_t parts : {1u, 5u})
+          if (target == test_target::interpreter || parts == 1)
+            check_activation(target, activation_source::plain, k, 4, parts, together);
+}
+
+// Every place of a buffer belongs to one number of one row.
+TEST(activation, places_of_quantised_rows_do_not_overlap) {
+  for (std::uint32_t k : {32u, 576u, 1024u, 4096u})
+    for (std::uint32_t together : {1u, 8u}) {
+      const q8_row_layout layout(k, k % 256 == 0 ? 256 : 32, together);
+      EXPECT_EQ(layout.row_bytes() % 64, 0u);
+      std::vector<int> taken(2 * layout.tile_bytes);
+      auto take = [&](std::size_t at, std::size_t bytes) {
+        ASSERT_LE(at + bytes, taken.size());
+        ASSERT_EQ(at % bytes, 0u);
+        for (std::size_t b = at; b < at + bytes; b++) ASSERT_EQ(taken[b]++, 0) << "byte " << b;
+      };
+      for (std::uint32_t row = 0; row < 2 * together; row++) {
+        for (std::uint32_t i = 0; i < k; i++) take(layout.q_at(row, i), 1);
+        for (std::uint32_t i = 0; i < k / layout.block; i++) take(layout.scale_at(row, i), 4);
+        for (std::uint32_t i = 0; i < k / 16; i++) take(layout.sum_at(row, i), 4);
+        for (std::uint32_t i = 0; layout.block == 256 && i < k / 16; i++) {
+          take(layout.low_sum_at(row, i), 1);
+          take(layout.high_sum_at(row, i), 1);
+        }
+      }
+    }
+}
+
+TEST(activation, a_tile_of_rows_holds_the_columns_of_every_kernel) {
+  for (std::uint32_t rows = 1; rows <= 512; rows++) {
+    const std::uint32_t together = rows_together(rows);
+    EXPECT_TRUE(rows < 8 ? together == 1 : together >= 8 && together <= 64) << rows;
+    for (std::uint32_t columns = 8; rows >= 8 && columns <= 64 && rows % columns == 0; columns *= 2)
+      EXPECT_EQ(together % columns, 0u) << rows << " rows, " << columns << " columns";
   }
 }
 

@@ -167,7 +167,8 @@ std::vector<floats> run_step(test_target target, const std::vector<session>& ses
     run_program(target, rope_kv(spec), write, rope_kv_grid(spec, launched));
   }
   // However lanes and keys are laid out, the partials are the same.
-  aligned_buffer<float> by_halves(partials.size(), NAN), by_warps(partials.size(), NAN);
+  aligned_buffer<float> by_halves(partials.size(), NAN), by_warps(partials.size(), NAN),
+      by_tiles(partials.size(), NAN);
   const attention_tuning halves{.keys = lane_keys::halves, .dimensions = 4, .values = 2};
   for (std::uint64_t* table : tables) {
     std::vector<argument_slot> part = {q.data(), position.data(), slot.data(),     count.data(),
@@ -180,7 +181,12 @@ std::vector<floats> run_step(test_target target, const std::vector<session>& ses
     part[6] = by_warps.data();
     run_program(target, attention_partial(shape, {.warps = attention_warps(shape)}), part,
                 attention_partial_grid(shape, launched, chunks));
+    part[6] = by_tiles.data();
+    const attention_tuning tiles{.rows = attention_rows(shape)};
+    run_program(target, attention_partial(shape, tiles), part,
+                attention_partial_grid(shape, launched, chunks, tiles));
   }
+  EXPECT_EQ(std::memcmp(partials.data(), by_tiles.data(), 4 * partials.size()), 0);
   EXPECT_EQ(std::memcmp(partials.data(), by_halves.data(), 4 * partials.size()), 0);
   EXPECT_EQ(std::memcmp(partials.data(), by_warps.data(), 4 * partials.size()), 0);
   // Rows that share the memory of their partials, one after another.

@@ -28,7 +28,7 @@ std::uint64_t hash_of(std::span<const float> values) {
 // One activation row of a token in every kind.
 struct token_row {
   token_row(std::uint32_t row_elements, std::uint32_t block)
-      : k(row_elements), layout(k, block), q8(layout.row_bytes), halves(k) {}
+      : k(row_elements), layout(k, block), q8(layout.tile_bytes), halves(k) {}
   void fill(std::uint32_t token) {
     std::uint32_t scales = k / layout.block;
     for (std::uint32_t i = 0; i < k; i++) {
@@ -39,12 +39,16 @@ struct token_row {
       // The reference has a scale for each 256 elements where K allows: finer blocks repeat it.
       std::uint32_t shared = k % 256 == 0 ? 256 / layout.block : 1;
       float d = reference::activation_scale(token, b / shared);
-      std::memcpy(q8.data() + layout.scales_offset + 4 * b, &d, 4);
+      std::memcpy(&q8[layout.scale_at(0, b)], &d, 4);
     }
     for (std::uint32_t s = 0; s < k / 16; s++) {
       std::int32_t sum = 0;
       for (std::uint32_t i = 16 * s; i < 16 * s + 16; i++) sum += reference::activation(token, i);
-      std::memcpy(q8.data() + layout.sums_offset + 4 * s, &sum, 4);
+      std::memcpy(&q8[layout.sum_at(0, s)], &sum, 4);
+      if (layout.block == 256) {
+        q8[layout.low_sum_at(0, s)] = static_cast<std::byte>(sum & 127);
+        q8[layout.high_sum_at(0, s)] = static_cast<std::byte>(sum >> 7);
+      }
     }
   }
   std::uint32_t k;
@@ -212,7 +216,7 @@ std::uint64_t quantise_hash(std::uint32_t stream, std::uint32_t blocks, std::uin
   q8_row_layout layout(n, n);
   constexpr std::uint32_t batch = 1024;
   aligned_buffer<float> x(std::size_t{batch} * n);
-  aligned_buffer<std::byte> q8(std::size_t{batch} * layout.row_bytes);
+  aligned_buffer<std::byte> q8(std::size_t{batch} * layout.tile_bytes);
   std::vector<std::uint32_t> words;
   for (std::uint32_t first = 0; first < blocks; first += batch) {
     for (std::uint32_t i = first; i < first + batch; i++) {
@@ -225,7 +229,7 @@ std::uint64_t quantise_hash(std::uint32_t stream, std::uint32_t blocks, std::uin
                                             argument_slot(), argument_slot(), q8.data()};
     run_program(test_target::host, p, arguments, activation_grid(spec, batch));
     for (std::uint32_t i = 0; i < batch; i++) {
-      const std::byte* row = q8.data() + std::size_t{i} * layout.row_bytes;
+      const std::byte* row = q8.data() + std::size_t{i} * layout.tile_bytes;
       std::uint32_t h;
       std::memcpy(&h, row + layout.scales_offset, 4);
       bool zero_block = h == 0;

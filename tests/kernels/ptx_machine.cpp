@@ -413,6 +413,25 @@ bool ptx_machine::decode_together(step& s, const std::vector<std::string>& name,
     };
     return true;
   }
+  if (name[0] == "ldmatrix") {
+    // Four pieces of eight rows of 16 bytes: lane 8i + r has the address of row r of piece i, and
+    // gets word l % 4 of row l / 4 of each (PTX ISA, ldmatrix .m8n8.x4).
+    s.run = [=, this, to_all = operands[0], from = operands[1][0], text = s.text](warp& w, mask) {
+      std::array<value, 4> out;
+      for (unsigned k = 0; k < 4; k++)
+        for (unsigned l = 0; l < lanes; l++) {
+          const std::uint64_t row = get(w, from, 8 * k + l / 4);
+          if (row % 16 != 0 && fault_.empty()) fault_ = "misaligned: " + text;
+          if (!fault_.empty()) return;
+          std::uint32_t word = 0;
+          std::memcpy(&word, reinterpret_cast<const void*>(row + std::uint64_t{4} * (l % 4)), 4);
+          out[k][l] = word;
+        }
+      for (unsigned k = 0; k < 4; k++)
+        w.registers[static_cast<std::size_t>(to_all[k].reg)] = out[k];
+    };
+    return true;
+  }
   if (name[0] == "mma") {
     // d, a, b, c. Rows by 8 columns, 4 bytes a lane and register (PTX ISA, m16n8k16 and m16n8k32).
     s.run = [=, d = operands[0], a = operands[1], b = operands[2], c = operands[3]](warp& w, mask) {

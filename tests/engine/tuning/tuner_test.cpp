@@ -249,17 +249,22 @@ TEST(tuning_file, lines_are_read_as_they_were_written) {
 
 TEST(tuning_file, lines_that_no_kernel_can_follow_are_left_out) {
   const std::string start = "linear: x\t1\t2\t2\t";
-  const std::string good = "columns 8, together 1, warps 1, fetch_ahead 0, order rows_first";
+  const std::string good =
+      "columns 8, together 1, warps 1, fetch_ahead 0, order rows_first, row_warps 1";
   ASSERT_TRUE(read_line(start + good + "\t" + good).has_value());
   for (const char* bad :
-       {"", "columns 8", "columns 7, together 1, warps 1, fetch_ahead 0, order rows_first",
-        "columns 8, together 0, warps 1, fetch_ahead 0, order rows_first",
-        "columns 8, together 1, warps 99, fetch_ahead 0, order rows_first",
-        "columns 8, together 1, warps 1, fetch_ahead 99999999, order rows_first",
-        "columns 8, together 1, warps 1, fetch_ahead 0, order sideways",
-        "columns 8, together 1, warps 1, fetch_ahead 0, order rows_first, more 1",
-        "columns -8, together 1, warps 1, fetch_ahead 0, order rows_first",
-        "together 1, columns 8, warps 1, fetch_ahead 0, order rows_first"})
+       {"", "columns 8",
+        "columns 7, together 1, warps 1, fetch_ahead 0, order rows_first, row_warps 1",
+        "columns 8, together 0, warps 1, fetch_ahead 0, order rows_first, row_warps 1",
+        "columns 8, together 1, warps 99, fetch_ahead 0, order rows_first, row_warps 1",
+        "columns 8, together 1, warps 1, fetch_ahead 99999999, order rows_first, row_warps 1",
+        "columns 8, together 1, warps 1, fetch_ahead 0, order sideways, row_warps 1",
+        "columns 8, together 1, warps 1, fetch_ahead 0, order rows_first, row_warps 1, more 1",
+        "columns 8, together 1, warps 1, fetch_ahead 0, order rows_first, row_warps 3",
+        "columns 32, together 1, warps 2, fetch_ahead 0, order rows_first, row_warps 1",
+        "columns 8, together 1, warps 2, fetch_ahead 0, order rows_first, row_warps 2",
+        "columns -8, together 1, warps 1, fetch_ahead 0, order rows_first, row_warps 1",
+        "together 1, columns 8, warps 1, fetch_ahead 0, order rows_first, row_warps 1"})
     EXPECT_FALSE(read_line(start + good + "\t" + bad).has_value()) << bad;
   EXPECT_FALSE(read_line("unknown: x\t1\t2\t2\t" + good + "\t" + good).has_value());
   EXPECT_FALSE(read_line("linear: x\t1\tnan\t2\t" + good + "\t" + good).has_value());
@@ -305,7 +310,7 @@ TEST(device_tuning, few_rows_share_a_gpu) {
   EXPECT_EQ(warps(3072, 3072, 1), 12);      // twelve segments
   EXPECT_EQ(warps(8192, 3072, 1), 16);      // thirty-two, two turns
   EXPECT_EQ(warps(3072, 32 * 4096, 1), 1);  // workgroups enough
-  EXPECT_EQ(warps(3072, 3072, 512), 12);
+  EXPECT_EQ(warps(3072, 3072, 64), 12);
   kernels::activation_spec norm;
   norm.source = kernels::activation_source::rms_norm;
   norm.k = 3072;
@@ -322,6 +327,31 @@ TEST(device_tuning, few_rows_share_a_gpu) {
   EXPECT_EQ(attention(1), kernels::attention_warps(shape));
   EXPECT_EQ(attention(64), 1);
   EXPECT_EQ(class_of({shape, 64}, info), "64 rows, 24 heads of 128 on 8");
+}
+
+TEST(device_tuning, many_rows_lie_side_by_side_on_a_gpu) {
+  device_info info;
+  info.kind = device_kind::cuda;
+  info.product_columns = 16;
+  const device_tuning t(info);
+  const auto layout = [&](std::uint32_t n, std::uint32_t rows) {
+    const kernels::linear_spec spec = product(4096, n, "Q4_K");
+    return laid_out(spec, std::get<linear_layout>(t.layout({spec, rows})), rows);
+  };
+  EXPECT_EQ(layout(28672, 512).columns, 64U);
+  EXPECT_EQ(layout(28672, 512).row_warps, 4);
+  EXPECT_EQ(layout(4096, 512).columns, 64U);
+  EXPECT_EQ(layout(3072, 512).columns, 32U);  // else multiprocessors stay idle
+  EXPECT_EQ(layout(3072, 512).row_warps, 4);
+  EXPECT_EQ(layout(1024, 64).columns, 16U);
+  EXPECT_EQ(layout(1024, 64).row_warps, 1);
+  EXPECT_EQ(layout(28672, 496).columns, 16U);  // not a multiple of 32
+  const kernels::attention_shape shape{24, 8, 128, 0.1F, 0};
+  const auto attention = [&](std::uint32_t rows) {
+    return std::get<kernels::attention_tuning>(t.layout({shape, rows})).rows;
+  };
+  EXPECT_EQ(attention(1), 1U);
+  EXPECT_EQ(attention(64), kernels::attention_rows(shape));
 }
 
 TEST(device_tuning, shapes_are_named_in_words) {
