@@ -44,10 +44,15 @@ double weight_cost(const spill_question& q, std::uint64_t bytes) {
 }
 
 std::string milliseconds(double s) {
-  if (!std::isfinite(s)) return "not enough";
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.3g ms", s * 1e3);
   return text.data();
+}
+
+std::string alone(const std::string& what, double cost_s) {
+  return what + " alone would " +
+         (std::isfinite(cost_s) ? "add " + milliseconds(cost_s) + " to a token"
+                                : std::string("not free enough"));
 }
 
 }  // namespace
@@ -97,8 +102,8 @@ spill_answer choose_spill(const spill_question& q) {
     out.reason = "all KV and weights together do not free enough";
     return out;
   }
-  out.reason = "KV alone would add " + milliseconds(out.kv_cost_s) + " to a token, weights alone " +
-               milliseconds(out.weight_cost_s) + ", this " + milliseconds(out.cost_s);
+  out.reason = alone("KV", out.kv_cost_s) + ", " + alone("weights", out.weight_cost_s) +
+               "; this adds " + milliseconds(out.cost_s);
   return out;
 }
 

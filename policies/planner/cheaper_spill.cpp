@@ -176,11 +176,12 @@ cheaper_spill spill_cheaper(const snapshot& now, const spill_wish& wish) {
   const bool measured = q.here.weights > 0 && q.there.weights > 0;
   if (!measured && q.needed_bytes > q.idle_kv_bytes) {
     const std::string& unknown = q.here.weights > 0 ? there->name : wish.from->name;
-    out.what = spilled::kv;
+    out.what = spilled::kv_then_weights;
     out.note = "How fast a token reads on " + unknown +
-               " has not been measured, so KV leaves as with 'spill: kv'.";
+               " has not been measured, so KV leaves first, and weights where that is not enough.";
     add_sessions(all.idle, wish, there->name, out);
     add_sessions(all.busy, wish, there->name, out);
+    add_parts(all.parts, wish, out);
     return out;
   }
   const placement::spill_answer answer = choose_spill(q);

@@ -41,6 +41,14 @@ TEST(spill_choice, kv_goes_where_a_token_reads_little_of_it) {
   EXPECT_THAT(a.reason, HasSubstr("KV alone would add"));
 }
 
+TEST(spill_choice, says_when_one_alone_does_not_do) {
+  spill_question q = card_and_cpu();
+  q.busy_kv_bytes = 0;
+  const auto a = choose_spill(q);
+  EXPECT_EQ(a.what, spilled::weights);
+  EXPECT_THAT(a.reason, HasSubstr("KV alone would not free enough, weights alone would add"));
+}
+
 // The same machine where attention there is slow: the later commenter's case.
 TEST(spill_choice, weights_go_where_attention_is_slow_over_there) {
   spill_question q = card_and_cpu();
