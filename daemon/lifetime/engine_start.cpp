@@ -35,6 +35,7 @@ class starting {
     if (!started) return tl::unexpected<error>(started.error());
     out_.engine = std::move(*started);
     list_refused();
+    list_paths();
     return std::move(out_);
   }
 
@@ -46,8 +47,10 @@ class starting {
     if (!ok) return tl::unexpected<error>(ok.error());
     const engine::engine_options options = options_for(**model);
     const placement::request asked =
-        make_request(**model, look_at(devices_, out_.devices, **model, options), options);
-    const auto answer = placement::fit(asked, (*model)->config().context_tokens);
+        make_request(**model, look_at(devices_, out_.devices, **model, options), options,
+                     available_host_bytes());
+    const auto answer = placement::fit(asked, (*model)->config().context_tokens,
+                                       at_context(devices_, **model, options));
     if (!answer) return fail(error_code::invalid_input, answer.error().message);
     return json ? placement::to_json(asked, *answer) + "\n" : placement::to_text(asked, *answer);
   }
@@ -170,6 +173,17 @@ class starting {
                   "start_on");
     }
     return fail(error_code::not_found, "'" + wanted + "' is not one of the devices", "start_on");
+  }
+
+  // Two cards of one driver that cannot reach each other directly are worth a word.
+  void list_paths() {
+    out_.paths = engine::find_paths(out_.engine->devices());
+    for (const engine::copy_path& p : out_.paths) {
+      if (p.no_direct.empty() || !settings_.warn) continue;
+      settings_.warn("copies from " + out_.engine->devices()[p.from]->info().name + " to " +
+                     out_.engine->devices()[p.to]->info().name +
+                     " pass through the host's memory: " + p.no_direct);
+    }
   }
 
   // What `terranectl devices` shows beside those in use: refused ones of the configuration, then of

@@ -12,6 +12,7 @@
 #include "daemon/placement/load_plan.hpp"
 #include "daemon/telemetry/source.hpp"
 #include "engine/device/discovery.hpp"
+#include "engine/device/paths.hpp"
 #include "engine/engine.hpp"
 
 namespace terrane::daemon {
@@ -33,7 +34,8 @@ struct started_engine {
   std::vector<device_config> devices;  // as the engine counts them
   // Devices of the machine that cannot be used, and why.
   std::vector<engine::device_candidate> refused;
-  std::optional<load_plan> planned;  // with start_on: automatic
+  std::vector<engine::copy_path> paths;  // between the engine's devices
+  std::optional<load_plan> planned;      // with start_on: automatic
 };
 
 // A device that cannot be opened, or fails the self-test of the numeric contract, is left out and

@@ -206,7 +206,8 @@ void lifetime::take_into_use(started_engine started) {
     recorder_ = std::make_unique<recorder>(config_.record);
     loop_->record(*recorder_);
   }
-  answers_.set_ready(*engine_, *loop_, std::move(started.devices), std::move(started.refused));
+  answers_.set_ready(*engine_, *loop_, std::move(started.devices), std::move(started.refused),
+                     std::move(started.paths));
   const std::string& name = engine_->loaded_model().config().name;
   log(log_level::notice, "ready: " + name + " on " + std::to_string(engine_->devices().size()) +
                              " devices, " + std::to_string(set_->rules().size()) + " policies");

@@ -1,9 +1,9 @@
 #include "daemon/placement/load_plan.hpp"
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 
+#include "engine/device/cpu/host_memory.hpp"
 #include "engine/placement/scratch.hpp"
 
 namespace terrane::daemon {
@@ -70,38 +70,35 @@ void add_links(const std::vector<device_facts>& devices, placement::request& to)
     }
 }
 
-std::uint64_t used_on_host(const placement::request& r, const placement::prediction& p,
-                           const std::vector<device_facts>& devices) {
-  std::uint64_t sum = 0;
-  for (std::size_t d = 0; d < devices.size(); d++) {
-    const placement::device_share& s = p.devices[d];
-    if (devices[d].host_memory && s.parts != 0)
-      sum += s.weight_bytes + s.kv_bytes + s.fee_bytes + r.devices[d].reserve_bytes;
-  }
-  return sum;
+std::uint64_t scratch_of(engine::device& on, const engine::model& of,
+                         const engine::engine_options& options) {
+  return engine::scratch_bytes(on, of, options) + (on.info().host_memory ? 0 : driver_bytes);
 }
 
-// Of the devices in use that take from the host's memory, the slowest but one.
-device_facts* one_too_many(std::vector<device_facts>& devices, const placement::prediction& p) {
-  std::vector<device_facts*> used;
-  for (std::size_t d = 0; d < devices.size(); d++)
-    if (devices[d].host_memory && p.devices[d].parts != 0) used.push_back(&devices[d]);
-  if (used.size() < 2) return nullptr;
-  return *std::max_element(used.begin(), used.end(),
-                           [](const device_facts* a, const device_facts* b) {
-                             return a->timing.feed_forward_s < b->timing.feed_forward_s;
-                           });
+void add_pools(const std::vector<device_facts>& devices, std::uint64_t host_bytes,
+               placement::request& to) {
+  placement::pool host{"the host's memory", {}, host_bytes};
+  std::map<std::string, placement::pool> cards;
+  for (std::uint32_t d = 0; d < devices.size(); d++) {
+    const device_facts& from = devices[d];
+    if (from.host_memory) {
+      host.devices.push_back(d);
+    } else if (!from.card.empty()) {
+      placement::pool& card = cards[from.card];
+      card.name = "the memory of one card";
+      card.devices.push_back(d);
+      card.budget_bytes = std::max({card.budget_bytes, from.card_bytes, from.budget_bytes});
+    }
+  }
+  if (host_bytes != 0 && host.devices.size() > 1) to.pools.push_back(std::move(host));
+  for (auto& [card, pool] : cards)
+    if (pool.devices.size() > 1) to.pools.push_back(std::move(pool));
 }
 
 }  // namespace
 
 std::uint64_t available_host_bytes() {
-  std::ifstream in("/proc/meminfo");
-  std::string key, unit;
-  std::uint64_t kib = 0;
-  while (in >> key >> kib && std::getline(in, unit))
-    if (key == "MemAvailable:") return kib * 1024;
-  return 0;
+  return engine::read_host_memory().value_or(engine::host_memory()).available_bytes;
 }
 
 std::vector<device_facts> look_at(const std::vector<std::unique_ptr<engine::device>>& devices,
@@ -116,11 +113,14 @@ std::vector<device_facts> look_at(const std::vector<std::unique_ptr<engine::devi
     f.reserve_bytes = configured[d].reserve_bytes;
     f.rank = configured[d].rank;
     f.host_memory = from.info().host_memory;
-    f.scratch_bytes = engine::scratch_bytes(from, of, options) + (f.host_memory ? 0 : driver_bytes);
+    f.scratch_bytes = scratch_of(from, of, options);
     const std::uint64_t limit = from.limit_bytes(), driver = from.driver_used_bytes();
     // Under a budget the device is as large as the budget, as telemetry has it.
     if (from.budget_bytes() == 0) f.others_bytes = std::min(limit, driver);
     f.budget_bytes = limit - f.others_bytes;
+    f.card = from.info().card;
+    const std::uint64_t whole = from.info().memory_bytes;
+    f.card_bytes = whole > driver ? whole - driver : 0;
     if (f.host_memory && host != 0 && host < f.budget_bytes) {
       f.others_bytes += f.budget_bytes - host;
       f.budget_bytes = host;
@@ -136,7 +136,7 @@ std::vector<device_facts> look_at(const std::vector<std::unique_ptr<engine::devi
 }
 
 placement::request make_request(const engine::model& of, const std::vector<device_facts>& devices,
-                                const engine::engine_options& options) {
+                                const engine::engine_options& options, std::uint64_t host_bytes) {
   placement::request r;
   r.context_tokens = options.context_tokens;
   r.sessions = options.sessions;
@@ -166,27 +166,31 @@ placement::request make_request(const engine::model& of, const std::vector<devic
                          from.others_bytes, from.rank, 0, from.left_out});
   }
   add_links(devices, r);
+  add_pools(devices, host_bytes, r);
   return r;
 }
 
-result<load_plan> plan_load(const engine::model& of, std::vector<device_facts> devices,
+result<load_plan> plan_load(const engine::model& of, const std::vector<device_facts>& devices,
                             const engine::engine_options& options, std::uint64_t host_bytes) {
-  while (true) {
-    load_plan out{make_request(of, devices, options), {}};
-    auto answer = placement::plan(out.asked);
-    if (!answer)
-      return fail(error_code::no_room,
-                  "no automatic placement: " + answer.error().message +
-                      ". `terraned --fit` says more, and with which context it fits",
-                  "start_on");
-    out.answer = std::move(*answer);
-    device_facts* slowest = nullptr;
-    if (host_bytes != 0 && used_on_host(out.asked, out.answer.predicted, devices) > host_bytes)
-      slowest = one_too_many(devices, out.answer.predicted);
-    if (slowest == nullptr) return out;
-    slowest->left_out =
-        "it takes from the host's memory, which has no room for it beside the others";
-  }
+  load_plan out{make_request(of, devices, options, host_bytes), {}};
+  auto answer = placement::plan(out.asked);
+  if (!answer)
+    return fail(error_code::no_room,
+                "no automatic placement: " + answer.error().message +
+                    ". `terraned --fit` says more, and with which context it fits",
+                "start_on");
+  out.answer = std::move(*answer);
+  return out;
+}
+
+std::function<void(placement::request&)> at_context(
+    const std::vector<std::unique_ptr<engine::device>>& devices, const engine::model& of,
+    const engine::engine_options& options) {
+  return [&devices, &of, other = options](placement::request& r) mutable {
+    other.context_tokens = r.context_tokens;
+    for (std::size_t d = 0; d < devices.size(); d++)
+      r.devices[d].fee_bytes = scratch_of(*devices[d], of, other);
+  };
 }
 
 std::vector<first_part_time> first_times(const load_plan& planned) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,7 +26,9 @@ struct device_facts {
   std::uint64_t scratch_bytes = 0;
   std::uint64_t others_bytes = 0;
   std::uint32_t rank = 0;
-  bool host_memory = false;  // it takes from the host's memory
+  bool host_memory = false;      // it takes from the host's memory
+  std::string card;              // devices of one card share its memory
+  std::uint64_t card_bytes = 0;  // of that, what others do not use
   engine::part_timing timing;
   std::string left_out;  // why it may hold nothing; empty: it may
 };
@@ -43,14 +46,20 @@ std::vector<device_facts> look_at(const std::vector<std::unique_ptr<engine::devi
 
 // Pure. Times of what was not measured follow from bytes: attention reads its weights and, on
 // average, half of a session's context.
+// Devices that take from the host's memory get by with `host_bytes` together (0: not counted),
+// those of a card with the card's.
 policies::placement::request make_request(const engine::model& of,
                                           const std::vector<device_facts>& devices,
-                                          const engine::engine_options& options);
+                                          const engine::engine_options& options,
+                                          std::uint64_t host_bytes);
 
-// Fails with no_room and the term that blocks. Of devices that take from the host's memory, the
-// slower are left out until those that are left get by with `host_bytes` together; 0: not counted.
-result<load_plan> plan_load(const engine::model& of, std::vector<device_facts> devices,
+// Fails with no_room and the term that blocks.
+result<load_plan> plan_load(const engine::model& of, const std::vector<device_facts>& devices,
                             const engine::engine_options& options, std::uint64_t host_bytes);
+// What the request has to have in it, once its context is another: the devices' scratch.
+std::function<void(policies::placement::request&)> at_context(
+    const std::vector<std::unique_ptr<engine::device>>& devices, const engine::model& of,
+    const engine::engine_options& options);
 
 // What parts were found to take on each device that was timed.
 std::vector<first_part_time> first_times(const load_plan& planned);

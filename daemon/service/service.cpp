@@ -22,11 +22,13 @@ std::int64_t count(std::uint64_t n) { return static_cast<std::int64_t>(n); }
 
 void service::set_ready(engine::inference_engine& engine, control_loop& loop,
                         std::vector<device_config> configured,
-                        std::vector<engine::device_candidate> refused) {
+                        std::vector<engine::device_candidate> refused,
+                        std::vector<engine::copy_path> paths) {
   engine_ = &engine;
   loop_ = &loop;
   configured_ = std::move(configured);
   refused_ = std::move(refused);
+  paths_ = std::move(paths);
   result<engine::chat_format> chat = engine::chat_format::recognise(engine.words());
   if (chat)
     chat_.emplace(std::move(*chat));
@@ -176,6 +178,12 @@ void service::devices(const ipc::caller&, ipc::answer<ipc::devices_reply> to) {
       i.reason = c.refused;
       i.total_bytes = count(c.info.memory_bytes);
       r.devices.push_back(std::move(i));
+    }
+    for (const engine::copy_path& p : paths_) {
+      const auto name = [&](std::uint32_t d) { return e.devices()[d]->info().name; };
+      ipc::device_path path{name(p.from), name(p.to), to_protocol(p.way), std::nullopt};
+      if (!p.no_direct.empty()) path.reason = p.no_direct;
+      r.paths.push_back(std::move(path));
     }
     to.finish(r);
   });

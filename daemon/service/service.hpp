@@ -19,6 +19,7 @@
 #include "daemon/service/worker.hpp"
 #include "engine/chat/chat_format.hpp"
 #include "engine/device/discovery.hpp"
+#include "engine/device/paths.hpp"
 #include "engine/engine.hpp"
 #include "ipc/control/event_hub.hpp"
 #include "ipc/control/service.hpp"
@@ -31,10 +32,12 @@ class service final : public ipc::control_service {
       : config_(c), events_(events), warnings_(standing) {}
 
   // From now on calls reach them; both outlive the service's calls. `configured`: of each device of
-  // the engine. `refused`: devices of the machine that cannot be used.
+  // the engine. `refused`: devices of the machine that cannot be used. `paths`: between the
+  // engine's devices.
   void set_ready(engine::inference_engine& engine, control_loop& loop,
                  std::vector<device_config> configured,
-                 std::vector<engine::device_candidate> refused);
+                 std::vector<engine::device_candidate> refused,
+                 std::vector<engine::copy_path> paths);
   // There is no model, and why: until set_starting(), methods that need one say so.
   void set_failed(const std::string& reason);
   void set_starting() { state_ = ipc::daemon_state::starting; }
@@ -133,6 +136,7 @@ class service final : public ipc::control_service {
   std::string no_chat_;  // why there is no chat format
   std::vector<device_config> configured_;
   std::vector<engine::device_candidate> refused_;
+  std::vector<engine::copy_path> paths_;
   worker tuner_;   // kernels are timed for seconds: not on the worker that answers others
   worker worker_;  // last: its work uses the others
 };

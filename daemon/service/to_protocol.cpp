@@ -2,6 +2,20 @@
 
 namespace terrane::daemon {
 
+ipc::path_way to_protocol(engine::copy_way w) {
+  switch (w) {
+    case engine::copy_way::peer:
+      return ipc::path_way::peer;
+    case engine::copy_way::memory:
+      return ipc::path_way::memory;
+    case engine::copy_way::host:
+      return ipc::path_way::host;
+    case engine::copy_way::staged:
+      return ipc::path_way::staged;
+  }
+  return ipc::path_way::staged;
+}
+
 ipc::device_kind to_protocol(engine::device_kind k) {
   switch (k) {
     case engine::device_kind::cpu:

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "daemon/telemetry/source.hpp"
+#include "engine/device/cpu/host_memory.hpp"
 
 namespace terrane::daemon {
 
@@ -14,22 +15,18 @@ namespace {
 class host_memory_source final : public telemetry_source {
  public:
   host_memory_source(const std::string& proc, std::int32_t period_ms)
-      : path_(proc + "/meminfo"), period_ms_(period_ms) {}
+      : proc_(proc), period_ms_(period_ms) {}
   std::string_view name() const override { return "host memory"; }
 
   void sample(policies::snapshot& s) override {
-    std::ifstream in(path_);
-    std::string key, unit;
-    std::uint64_t kib = 0;
-    while (in >> key >> kib && std::getline(in, unit)) {
-      const policies::reading value{static_cast<double>(kib) * 1024, s.time_ms, period_ms_};
-      if (key == "MemTotal:") s.host.memory_total = value;
-      if (key == "MemAvailable:") s.host.memory_available = value;
-    }
+    const std::optional<engine::host_memory> m = engine::read_host_memory(proc_);
+    if (!m) return;
+    s.host.memory_total = {static_cast<double>(m->total_bytes), s.time_ms, period_ms_};
+    s.host.memory_available = {static_cast<double>(m->available_bytes), s.time_ms, period_ms_};
   }
 
  private:
-  std::string path_;
+  std::string proc_;
   std::int32_t period_ms_;
 };
 

@@ -83,11 +83,22 @@ BOOST_DESCRIBE_STRUCT(device_info, (),
                        weights_bytes, kv_bytes, scratch_bytes, staging_bytes, reserve_bytes,
                        others_bytes, temperature_c, parts))
 
+BOOST_DEFINE_ENUM_CLASS(path_way, peer, memory, host, staged)
+
+struct device_path {
+  std::string from;
+  std::string to;
+  path_way way = path_way::staged;
+  std::optional<std::string> reason;
+};
+BOOST_DESCRIBE_STRUCT(device_path, (), (from, to, way, reason))
+
 struct devices_reply {
   std::int64_t revision = 0;
   std::vector<device_info> devices;
+  std::vector<device_path> paths;
 };
-BOOST_DESCRIBE_STRUCT(devices_reply, (), (revision, devices))
+BOOST_DESCRIBE_STRUCT(devices_reply, (), (revision, devices, paths))
 
 struct part_placement {
   std::string part;

@@ -79,6 +79,32 @@ std::vector<std::string> names_of(const std::vector<device_info>& devices) {
   return names;
 }
 
+std::string way_text(path_way way) {
+  switch (way) {
+    case path_way::peer:
+      return "card to card, probed by checksum";
+    case path_way::memory:
+      return "within the host's memory";
+    case path_way::host:
+      return "between the card and the host's memory";
+    case path_way::staged:
+      return "through the host's memory";
+  }
+  return "";
+}
+
+void print_paths(const context& with, const std::vector<device_path>& paths,
+                 const device_names& names) {
+  if (paths.empty()) return;
+  table rows({{"FROM"}, {"TO"}, {"COPIES GO", align::left, true}});
+  for (const device_path& one : paths) {
+    rows.add({names.brief(one.from), names.brief(one.to),
+              way_text(one.way) + (one.reason ? ": " + printable(*one.reason) : "")});
+  }
+  with.out() << "\n";
+  with.print(rows);
+}
+
 void print_devices(const context& with, const devices_reply& reply) {
   const device_names names(names_of(reply.devices));
   table rows({{"DEVICE"},
@@ -106,6 +132,7 @@ void print_devices(const context& with, const devices_reply& reply) {
                  << "\n";
     }
   }
+  print_paths(with, reply.paths, names);
   if (names.any_cut()) {
     with.out() << "\n";
     for (const device_info& one : reply.devices) {

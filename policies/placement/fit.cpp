@@ -16,21 +16,25 @@ std::string with_digits(const char* format, double value) {
   return text.data();
 }
 
-bool fits_with(request& r, std::uint32_t context) {
+using context_change = std::function<void(request&)>;
+
+bool fits_with(request& r, std::uint32_t context, const context_change& at_context) {
   r.context_tokens = context;
+  if (at_context) at_context(r);
   return place_somehow(r).has_value();
 }
 
 // By halves: what fits with a context fits with a shorter one.
-std::uint32_t largest_context(request r, std::uint32_t fitting, std::uint32_t most) {
+std::uint32_t largest_context(request r, std::uint32_t fitting, std::uint32_t most,
+                              const context_change& at_context) {
   const std::uint32_t page = r.page_tokens;
   std::uint32_t low = fitting / page, high = (most + page - 1) / page;
-  if (fits_with(r, most)) return most;
-  if (low == 0 && !fits_with(r, std::min(page, most))) return 0;
+  if (fits_with(r, most, at_context)) return most;
+  if (low == 0 && !fits_with(r, std::min(page, most), at_context)) return 0;
   low = std::max(low, 1U);
   while (high - low > 1) {
     const std::uint32_t middle = low + (high - low) / 2;
-    (fits_with(r, middle * page) ? low : high) = middle;
+    (fits_with(r, middle * page, at_context) ? low : high) = middle;
   }
   return std::max(std::min(low * page, most), fitting);
 }
@@ -71,7 +75,8 @@ void write_devices(const request& r, const answer& a, json_writer& to) {
 
 }  // namespace
 
-outcome<fit_answer> fit(const request& r, std::uint32_t most_context) {
+outcome<fit_answer> fit(const request& r, std::uint32_t most_context,
+                        const context_change& at_context) {
   fit_answer out;
   outcome<answer> a = plan(r);
   if (a) {
@@ -83,7 +88,7 @@ outcome<fit_answer> fit(const request& r, std::uint32_t most_context) {
   }
   const std::uint32_t most = out.plan ? std::max(most_context, r.context_tokens)
                                       : std::min(most_context, r.context_tokens);
-  out.largest_context = largest_context(r, out.plan ? r.context_tokens : 0, most);
+  out.largest_context = largest_context(r, out.plan ? r.context_tokens : 0, most, at_context);
   return out;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -19,7 +20,9 @@ struct fit_answer {
 
 // `most_context`: what the model was trained for; larger ones are not tried. Contexts are tried in
 // whole pages. A contradiction is refused, and not a matter of fitting.
-outcome<fit_answer> fit(const request& r, std::uint32_t most_context);
+// `at_context` sets what else depends on request::context_tokens, such as the devices' scratch.
+outcome<fit_answer> fit(const request& r, std::uint32_t most_context,
+                        const std::function<void(request&)>& at_context = {});
 
 // The answer as lines for people: the devices, the terms of each, what a token takes; or what
 // blocks.

@@ -73,13 +73,9 @@ class fleet {
   static constexpr std::int64_t closed = -1;  // not even for a part without bytes
 
   void make_rooms(std::uint32_t rank) {
-    for (const device_supply& d : of.devices)
-      room.push_back(d.rank > rank ? closed : static_cast<std::int64_t>(d.room_bytes()));
-    for (const at_most& l : of.limits) {
-      const std::uint64_t fee = of.devices[l.device].fee_bytes;
-      room[l.device] =
-          std::min(room[l.device], static_cast<std::int64_t>(l.bytes > fee ? l.bytes - fee : 0));
-    }
+    for (std::uint64_t most : room_bytes(of)) room.push_back(static_cast<std::int64_t>(most));
+    for (std::uint32_t d = 0; d < of.devices.size(); ++d)
+      if (of.devices[d].rank > rank) room[d] = closed;
     for (const keep_off& k : of.exclusions) {
       if (k.part)
         kept_off.emplace(*k.part, k.device);

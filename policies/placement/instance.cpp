@@ -26,18 +26,6 @@ std::vector<std::uint8_t> allowed_places(const request& r, std::uint32_t rank) {
   return allowed;
 }
 
-std::vector<std::int64_t> rooms(const request& r) {
-  std::vector<std::int64_t> room;
-  for (const device_supply& d : r.devices)
-    room.push_back(static_cast<std::int64_t>(d.room_bytes()));
-  for (const at_most& l : r.limits) {
-    const std::uint64_t fee = r.devices[l.device].fee_bytes;
-    const auto most = static_cast<std::int64_t>(l.bytes > fee ? l.bytes - fee : 0);
-    room[l.device] = std::min(room[l.device], most);
-  }
-  return room;
-}
-
 void number_shared(const request& r, instance& to) {
   for (std::uint32_t p = 0; p < to.parts; ++p) {
     const std::int32_t kind = r.parts[p].shared;
@@ -87,7 +75,7 @@ instance make_instance(const request& r, std::uint32_t rank, bool last) {
   instance out;
   out.parts = static_cast<std::uint32_t>(r.parts.size());
   out.devices = static_cast<std::uint32_t>(r.devices.size());
-  out.room = rooms(r);
+  for (std::uint64_t room : room_bytes(r)) out.room.push_back(static_cast<std::int64_t>(room));
   number_shared(r, out);
   double most_crossing = 0;
   out.crossing.assign(std::size_t{out.devices} * out.devices, 0);

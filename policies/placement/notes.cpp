@@ -24,7 +24,7 @@ std::string count(std::uint32_t parts) {
 class noting {
  public:
   noting(const request& r, const prediction& predicted)
-      : of_(r), predicted_(predicted), whole_(r.devices.size(), 0) {
+      : of_(r), predicted_(predicted), room_(room_bytes(r)), whole_(r.devices.size(), 0) {
     std::vector<std::uint32_t> of_work(r.seconds.size() / r.speeds, 0);
     for (std::uint32_t p = 0; p < r.parts.size(); ++p) {
       of_work[r.parts[p].work]++;
@@ -77,17 +77,31 @@ class noting {
     return text + "its parts are faster here than on " + faster + ", with the way there and back";
   }
 
+  // Of a pool whose memory another device took.
+  std::string taken_by_another(std::uint32_t d) const {
+    for (const pool& p : of_.pools) {
+      if (std::ranges::find(p.devices, d) == p.devices.end()) continue;
+      const std::uint64_t most = most_bytes(of_, p), held = held_bytes(predicted_, p);
+      if (held + of_.devices[d].fee_bytes + least_ <= most) return "";
+      for (std::uint32_t other : p.devices)
+        if (predicted_.devices[other].parts != 0)
+          return "left out: it shares " + p.name + " with " + of_.devices[other].name +
+                 ", which leaves no room for it";
+    }
+    return "";
+  }
+
   std::string why_not(std::uint32_t d) const {
     const device_supply& device = of_.devices[d];
     if (!device.left_out.empty()) return "left out: " + device.left_out;
     for (const keep_off& k : of_.exclusions)
       if (k.device == d && !k.part)
         return "left out: everything is to keep off it" + (k.by.empty() ? "" : " (" + k.by + ")");
-    if (device.room_bytes() < least_)
+    if (room_[d] < least_)
       return "left out: after its reserve of " + format_bytes(device.reserve_bytes) +
              " and scratch of " + format_bytes(device.fee_bytes) + " it has room for " +
-             format_bytes(device.room_bytes()) + ", the smallest part needs " +
-             format_bytes(least_);
+             format_bytes(room_[d]) + ", the smallest part needs " + format_bytes(least_);
+    if (const std::string why = taken_by_another(d); !why.empty()) return why;
     if (used_.empty()) return "left out";
     if (device.rank > of_.devices[used_.back()].rank)
       return "not needed: it is to be filled after those that hold all";
@@ -103,6 +117,7 @@ class noting {
 
   const request& of_;
   const prediction& predicted_;
+  std::vector<std::uint64_t> room_;
   std::vector<double> whole_;  // of a token with every part on the device
   std::vector<std::uint32_t> used_;
   std::uint64_t least_ = std::numeric_limits<std::uint64_t>::max();  // the smallest part

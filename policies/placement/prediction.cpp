@@ -59,15 +59,21 @@ prediction predict(const request& r, const placed& where) {
     out.crossing_s += at->second;
     out.crossings++;
   }
+  const std::vector<std::uint64_t> room = room_bytes(r);
   for (std::uint32_t d = 0; d < r.devices.size(); ++d) {
     device_share& share = out.devices[d];
     if (share.parts != 0) share.fee_bytes = r.devices[d].fee_bytes;
     const std::uint64_t used = share.weight_bytes + share.kv_bytes;
-    const std::uint64_t room = r.devices[d].room_bytes();
-    share.room_bytes = room > used ? room - used : 0;
+    share.room_bytes = room[d] > used ? room[d] - used : 0;
   }
   out.token_s = out.parts_s + out.crossing_s;
   return out;
+}
+
+std::uint64_t held_bytes(const prediction& all, const pool& of) {
+  std::uint64_t sum = 0;
+  for (std::uint32_t d : of.devices) sum += all.devices[d].held_bytes();
+  return sum;
 }
 
 outcome<void> check(const request& r, const placed& where) {
@@ -80,22 +86,22 @@ outcome<void> check(const request& r, const placed& where) {
       return refuse(obstacle::malformed, "a placement names a device that is not there");
   if (auto ok = check_wishes(r, where); !ok) return ok;
   const prediction all = predict(r, where);
+  const std::vector<std::uint64_t> most = most_bytes(r);
   for (std::uint32_t d = 0; d < r.devices.size(); ++d) {
     const device_share& share = all.devices[d];
     if (share.parts == 0) continue;
     const device_supply& device = r.devices[d];
     if (!device.left_out.empty())
       return refuse(obstacle::contradiction, device.name + " is not used: " + device.left_out);
-    const std::uint64_t held = share.weight_bytes + share.kv_bytes + share.fee_bytes;
-    const std::uint64_t most =
-        device.budget_bytes > device.reserve_bytes ? device.budget_bytes - device.reserve_bytes : 0;
-    std::uint64_t allowed = most;
-    for (const at_most& l : r.limits)
-      if (l.device == d) allowed = std::min(allowed, l.bytes);
-    if (held > allowed)
-      return refuse(obstacle::packing, device.name + " would hold " + format_bytes(held) +
-                                           " and may hold " + format_bytes(allowed));
+    if (share.held_bytes() > most[d])
+      return refuse(obstacle::packing, device.name + " would hold " +
+                                           format_bytes(share.held_bytes()) + " and may hold " +
+                                           format_bytes(most[d]));
   }
+  for (const pool& p : r.pools)
+    if (held_bytes(all, p) > most_bytes(r, p))
+      return refuse(obstacle::packing, p.name + " would hold " + format_bytes(held_bytes(all, p)) +
+                                           " and may hold " + format_bytes(most_bytes(r, p)));
   return {};
 }
 

@@ -19,6 +19,7 @@ struct device_share {
   std::uint64_t fee_bytes = 0;   // 0 where there is no part
   std::uint64_t room_bytes = 0;  // left for more parts, after fee and reserve
   double seconds = 0;            // of a token, its parts together
+  std::uint64_t held_bytes() const { return weight_bytes + kv_bytes + fee_bytes; }
 };
 
 struct prediction {
@@ -31,6 +32,9 @@ struct prediction {
 
 // `where` has a device of the request for every part; it need not be legal.
 prediction predict(const request& r, const placed& where);
+
+// What the devices of a pool hold together.
+std::uint64_t held_bytes(const prediction& all, const pool& of);
 
 // Nothing where every part is on a device that may hold it and no device holds more than it may;
 // else the first thing that is wrong.

@@ -15,6 +15,54 @@ tl::unexpected<refusal> refuse(obstacle what, std::string message) {
 
 std::string said_by(const std::string& by) { return by.empty() ? "" : " (" + by + ")"; }
 
+// Sums of a few such numbers are still counted rightly, with a sign as well.
+constexpr std::uint64_t most_countable = std::uint64_t{1} << 60;
+
+bool is_time(double s) { return std::isfinite(s) && s >= 0; }
+bool is_link(const link& l) { return is_time(l.latency_s) && is_time(l.bytes_per_s); }
+
+// All parts together, with KV for every session.
+outcome<void> check_bytes(const request& r) {
+  double all = 0;
+  const double pages = (static_cast<double>(r.context_tokens) / r.page_tokens + 1) * r.sessions;
+  for (const part_demand& p : r.parts)
+    all += static_cast<double>(p.weight_bytes) + 2 * static_cast<double>(r.granule_bytes) +
+           static_cast<double>(p.kv_page_bytes) * (pages + r.pages_together);
+  if (!(all < static_cast<double>(most_countable)))
+    return refuse(obstacle::malformed, "the parts have more bytes than can be counted");
+  for (const device_supply& d : r.devices)
+    for (std::uint64_t bytes : {d.budget_bytes, d.reserve_bytes, d.fee_bytes, d.others_bytes})
+      if (bytes > most_countable)
+        return refuse(obstacle::malformed,
+                      "device " + d.name + " has more bytes than can be counted");
+  return {};
+}
+
+outcome<void> check_links(const request& r) {
+  for (const link_between& l : r.links) {
+    if (l.from >= r.devices.size() || l.to >= r.devices.size())
+      return refuse(obstacle::malformed, "a link is between devices that are not there");
+    if (!is_link(l.by))
+      return refuse(obstacle::malformed, "the link from " + r.devices[l.from].name + " to " +
+                                             r.devices[l.to].name +
+                                             " has a time or speed that is none");
+  }
+  if (!is_link(r.near) || !is_link(r.far))
+    return refuse(obstacle::malformed, "the links of sites have a time or speed that is none");
+  return {};
+}
+
+outcome<void> check_pools(const request& r) {
+  std::vector<bool> seen(r.devices.size(), false);
+  for (const pool& p : r.pools)
+    for (std::uint32_t d : p.devices) {
+      if (d >= r.devices.size() || seen[d])
+        return refuse(obstacle::malformed, p.name + " has a device that is not there, or in two");
+      seen[d] = true;
+    }
+  return {};
+}
+
 outcome<void> check_parts(const request& r) {
   for (const part_demand& p : r.parts) {
     if ((p.work + std::size_t{1}) * r.speeds > r.seconds.size())
@@ -36,12 +84,10 @@ outcome<void> check_numbers(const request& r) {
     if (d.speed >= r.speeds)
       return refuse(obstacle::malformed, "there are no times for device " + d.name);
   for (double s : r.seconds)
-    if (!std::isfinite(s) || s < 0)
-      return refuse(obstacle::malformed, "a part's time is no number of seconds");
-  for (const link_between& l : r.links)
-    if (l.from >= r.devices.size() || l.to >= r.devices.size())
-      return refuse(obstacle::malformed, "a link is between devices that are not there");
-  return {};
+    if (!is_time(s)) return refuse(obstacle::malformed, "a part's time is no number of seconds");
+  if (auto ok = check_bytes(r); !ok) return ok;
+  if (auto ok = check_links(r); !ok) return ok;
+  return check_pools(r);
 }
 
 outcome<void> check_indices(const request& r) {
@@ -80,6 +126,16 @@ outcome<void> check_pin(const request& r, const pin& p) {
   return {};
 }
 
+// Who limits the device to less than its budget.
+std::string limited_by(const request& r, std::uint32_t d) {
+  const std::uint64_t most = most_bytes(r)[d];
+  const device_supply& of = r.devices[d];
+  for (const at_most& l : r.limits)
+    if (l.device == d && l.bytes == most && most + of.reserve_bytes < of.budget_bytes)
+      return said_by(l.by);
+  return "";
+}
+
 // What is pinned to a device against what it may hold.
 outcome<void> check_pinned_bytes(const request& r) {
   std::vector<std::uint64_t> bytes(r.devices.size(), 0);
@@ -94,21 +150,14 @@ outcome<void> check_pinned_bytes(const request& r) {
     if (shared.emplace(p.device, r.parts[p.part].shared).second)
       bytes[p.device] += shared_bytes(r, p.part);
   }
+  const std::vector<std::uint64_t> rooms = room_bytes(r);
   for (std::uint32_t d = 0; d < r.devices.size(); ++d) {
     if (pinned[d] == 0) continue;
-    std::uint64_t room = r.devices[d].room_bytes();
-    std::string by;
-    for (const at_most& l : r.limits) {
-      const std::uint64_t fee = r.devices[d].fee_bytes;
-      if (l.device != d || (l.bytes > fee ? l.bytes - fee : 0) >= room) continue;
-      room = l.bytes > fee ? l.bytes - fee : 0;
-      by = said_by(l.by);
-    }
-    if (bytes[d] <= room) continue;
+    if (bytes[d] <= rooms[d]) continue;
     return refuse(obstacle::contradiction,
                   std::to_string(pinned[d]) + " parts of " + format_bytes(bytes[d]) +
                       " are pinned to " + r.devices[d].name + ", which has room for " +
-                      format_bytes(room) + by + "; pin fewer, or give it more");
+                      format_bytes(rooms[d]) + limited_by(r, d) + "; pin fewer, or give it more");
   }
   return {};
 }
@@ -160,6 +209,45 @@ std::uint64_t own_bytes(const request& r, std::uint32_t part) {
 std::uint64_t shared_bytes(const request& r, std::uint32_t part) {
   const part_demand& p = r.parts[part];
   return p.shared >= 0 ? rounded_up(p.shared_bytes, r.granule_bytes) : 0;
+}
+
+std::vector<std::uint64_t> most_bytes(const request& r) {
+  std::vector<std::uint64_t> most;
+  for (const device_supply& d : r.devices)
+    most.push_back(d.left_out.empty() && d.budget_bytes > d.reserve_bytes
+                       ? d.budget_bytes - d.reserve_bytes
+                       : 0);
+  for (const at_most& l : r.limits) most[l.device] = std::min(most[l.device], l.bytes);
+  return most;
+}
+
+std::vector<std::uint64_t> room_bytes(const request& r) {
+  std::vector<std::uint64_t> room = most_bytes(r);
+  for (std::size_t d = 0; d < room.size(); ++d)
+    room[d] -= std::min(room[d], r.devices[d].fee_bytes);
+  return room;
+}
+
+std::uint64_t most_bytes(const request& r, const pool& of) {
+  std::uint64_t reserve = 0;
+  for (std::uint32_t d : of.devices) reserve = std::max(reserve, r.devices[d].reserve_bytes);
+  return of.budget_bytes > reserve ? of.budget_bytes - reserve : 0;
+}
+
+std::uint64_t room_together(const request& r) {
+  const std::vector<std::uint64_t> room = room_bytes(r);
+  std::uint64_t all = 0;
+  for (std::uint64_t each : room) all += each;
+  for (const pool& p : r.pools) {
+    std::uint64_t apart = 0, fee = most_countable;
+    for (std::uint32_t d : p.devices) {
+      apart += room[d];
+      if (room[d] != 0) fee = std::min(fee, r.devices[d].fee_bytes);
+    }
+    const std::uint64_t most = most_bytes(r, p), together = most > fee ? most - fee : 0;
+    if (apart > together) all -= apart - together;
+  }
+  return all;
 }
 
 const link& link_of(const request& r, std::uint32_t from, std::uint32_t to) {

@@ -38,12 +38,6 @@ struct device_supply {
   std::uint32_t rank = 0;           // a rank is used once the ranks below it cannot hold all
   std::uint32_t site = 0;           // devices of one site reach each other by request::near
   std::string left_out;             // why it may hold nothing; empty: it may
-
-  // For parts, once it has one.
-  std::uint64_t room_bytes() const {
-    const std::uint64_t taken = reserve_bytes + fee_bytes;
-    return left_out.empty() && budget_bytes > taken ? budget_bytes - taken : 0;
-  }
 };
 
 struct link {
@@ -75,6 +69,14 @@ struct at_most {
   std::string by;
 };
 
+// Memory that several devices take from: a card's that two drivers offer, the host's. A device
+// takes from one pool at most.
+struct pool {
+  std::string name;  // "the memory of card ..."
+  std::vector<std::uint32_t> devices;
+  std::uint64_t budget_bytes = 0;  // what this model may use of it, on all of them together
+};
+
 struct request {
   std::vector<part_demand> parts;
   std::vector<device_supply> devices;
@@ -95,6 +97,7 @@ struct request {
   std::vector<pin> pins;
   std::vector<keep_off> exclusions;
   std::vector<at_most> limits;
+  std::vector<pool> pools;
 
   double seconds_of(std::uint32_t part, std::uint32_t device) const {
     return seconds[parts[part].work * std::size_t{speeds} + devices[device].speed];
@@ -107,6 +110,16 @@ std::uint64_t kv_bytes(const request& r, std::uint32_t part);
 // what they share. Rounded up.
 std::uint64_t own_bytes(const request& r, std::uint32_t part);
 std::uint64_t shared_bytes(const request& r, std::uint32_t part);
+
+// What each device may hold: budget, reserve and limits counted; nothing where it is left out.
+std::vector<std::uint64_t> most_bytes(const request& r);
+// Of that, what is there for parts once it has one.
+std::vector<std::uint64_t> room_bytes(const request& r);
+// What the devices of a pool may hold together, the largest of their reserves left free.
+std::uint64_t most_bytes(const request& r, const pool& of);
+
+// Room of all devices, what they share counted once.
+std::uint64_t room_together(const request& r);
 
 // The link of two different devices. Looks through `links`: to ask often, see instance.
 const link& link_of(const request& r, std::uint32_t from, std::uint32_t to);

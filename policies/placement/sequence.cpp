@@ -26,16 +26,14 @@ class floor_plan {
  public:
   floor_plan(const request& r, const standing& now) : of_(&r), paid_(now.fee_paid) {
     paid_.resize(r.devices.size(), false);
-    for (std::uint32_t d = 0; d < r.devices.size(); ++d) {
-      const device_supply& from = r.devices[d];
-      std::int64_t most = static_cast<std::int64_t>(from.budget_bytes) -
-                          static_cast<std::int64_t>(from.reserve_bytes);
-      for (const at_most& l : r.limits)
-        if (l.device == d) most = std::min(most, static_cast<std::int64_t>(l.bytes));
-      if (!from.left_out.empty()) most = 0;
-      if (paid_[d]) most -= static_cast<std::int64_t>(from.fee_bytes);
-      left_.push_back(most);
+    for (std::uint64_t most : most_bytes(r)) left_.push_back(static_cast<std::int64_t>(most));
+    pool_of_.assign(r.devices.size(), none);
+    for (std::uint32_t k = 0; k < r.pools.size(); ++k) {
+      pool_left_.push_back(static_cast<std::int64_t>(most_bytes(r, r.pools[k])));
+      for (std::uint32_t d : r.pools[k].devices) pool_of_[d] = k;
     }
+    for (std::uint32_t d = 0; d < r.devices.size(); ++d)
+      if (paid_[d]) add(d, -static_cast<std::int64_t>(r.devices[d].fee_bytes));
     for (std::uint32_t p = 0; p < now.where.size(); ++p) put(p, now.where[p]);
   }
 
@@ -48,24 +46,34 @@ class floor_plan {
     if (!paid_[d]) bytes += static_cast<std::int64_t>(of_->devices[d].fee_bytes);
     return bytes;
   }
-  bool fits(std::uint32_t p, std::uint32_t d) const { return needs(p, d) <= left_[d]; }
+  bool fits(std::uint32_t p, std::uint32_t d) const { return needs(p, d) <= left(d); }
 
   void put(std::uint32_t p, std::uint32_t d) {
-    left_[d] -= needs(p, d);
+    add(d, -needs(p, d));
     paid_[d] = true;  // scratch stays
     if (of_->parts[p].shared >= 0) holders_[{of_->parts[p].shared, d}]++;
   }
   void take(std::uint32_t p, std::uint32_t d) {
     const std::int32_t kind = of_->parts[p].shared;
     if (kind >= 0 && --holders_[{kind, d}] == 0) holders_.erase({kind, d});
-    left_[d] += needs(p, d);
+    add(d, needs(p, d));
   }
-  std::int64_t left(std::uint32_t d) const { return left_[d]; }
+  std::int64_t left(std::uint32_t d) const {
+    return pool_of_[d] == none ? left_[d] : std::min(left_[d], pool_left_[pool_of_[d]]);
+  }
 
  private:
+  static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
+
+  void add(std::uint32_t d, std::int64_t bytes) {
+    left_[d] += bytes;
+    if (pool_of_[d] != none) pool_left_[pool_of_[d]] += bytes;
+  }
+
   const request* of_;
   std::vector<bool> paid_;
-  std::vector<std::int64_t> left_;
+  std::vector<std::int64_t> left_, pool_left_;  // by device, by pool
+  std::vector<std::uint32_t> pool_of_;          // by device, or none
   std::map<std::pair<std::int32_t, std::uint32_t>, std::uint32_t> holders_;
 };
 

@@ -39,7 +39,7 @@ struct orders_test : testing::Test {
                         [this] { return now_ms.load(); });
   }
   void SetUp() override {
-    answers.set_ready(*t.engine, loop, {{"cpu", 0, 0, 0}, {"vulkan", 0, 0, 0}}, {});
+    answers.set_ready(*t.engine, loop, {{"cpu", 0, 0, 0}, {"vulkan", 0, 0, 0}}, {}, {});
     const ipc::varlink::response r = answered([&](const ipc::varlink::reply& to) {
       answers.move(root, {{"head", "layer.0.attn"}, "vulkan:card", std::nullopt},
                    ipc::move_stream(to));

@@ -27,7 +27,8 @@ struct service_test : testing::Test {
     odd.info.name = "cuda:odd";
     odd.info.kind = engine::device_kind::cuda;
     odd.refused = "operation 1 of the numeric contract (multiply) gave another hash";
-    answers.set_ready(*t.engine, loop, {{"cpu", 0, 0, 55}, {"vulkan", 0, 0, 0}}, {odd});
+    answers.set_ready(*t.engine, loop, {{"cpu", 0, 0, 55}, {"vulkan", 0, 0, 0}}, {odd},
+                      engine::find_paths(t.engine->devices()));
   }
   void TearDown() override { answers.finish(); }
 
@@ -57,6 +58,18 @@ TEST_F(service_test, a_refused_device_is_shown_with_its_reason_and_takes_nothing
     EXPECT_THAT(std::string(r.parameters.at("message").as_string()), HasSubstr("multiply"));
   }
   EXPECT_EQ(move_to("cuda:other").error, "io.terrane.Control.UnknownDevice");
+}
+
+TEST_F(service_test, shows_which_way_bytes_go_between_devices) {
+  const std::vector<ipc::device_path> paths =
+      answered_with<ipc::devices_reply>([&](const ipc::answer<ipc::devices_reply>& to) {
+        answers.devices(root, to);
+      }).paths;
+  ASSERT_EQ(paths.size(), 2U);
+  EXPECT_EQ(paths[0].from, "cpu");
+  EXPECT_EQ(paths[0].to, "vulkan:card");
+  EXPECT_EQ(paths[0].way, ipc::path_way::memory);  // the card is a CPU in disguise
+  EXPECT_EQ(paths[0].reason, std::nullopt);
 }
 
 TEST_F(service_test, a_lost_device_is_shown_with_its_reason_and_takes_nothing) {

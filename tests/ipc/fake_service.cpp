@@ -123,7 +123,10 @@ void fake_service::devices(const caller&, answer<devices_reply> to) {
   card.free_bytes = 512 * mib;
   card.temperature_c = 61.5;
   card.parts = 1;
-  to.finish({revision, {cpu, card}});
+  to.finish({revision,
+             {cpu, card},
+             {{"cpu", gpu, path_way::host, std::nullopt},
+              {gpu, "cuda:a-b-c", path_way::staged, "the driver has no peer access"}}});
 }
 
 void fake_service::placement(const caller&, answer<placement_reply> to) {

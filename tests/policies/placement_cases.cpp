@@ -1,6 +1,7 @@
 #include "tests/policies/placement_cases.hpp"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -134,7 +135,10 @@ namespace {
 class exhausting {
  public:
   exhausting(const request& r, std::uint32_t rank) : of_(r), rank_(rank) {
-    for (const auto& d : r.devices) room_.push_back(static_cast<std::int64_t>(d.room_bytes()));
+    for (const auto& d : r.devices)
+      room_.push_back(static_cast<std::int64_t>(d.budget_bytes) -
+                      static_cast<std::int64_t>(d.reserve_bytes) -
+                      static_cast<std::int64_t>(d.fee_bytes));
     for (const auto& l : r.limits)
       room_[l.device] =
           std::min(room_[l.device], static_cast<std::int64_t>(l.bytes) -
@@ -159,10 +163,31 @@ class exhausting {
     return pinned || of_.devices[d].rank <= rank_;
   }
 
+  bool keeps_to_pools() const {
+    for (const placement::pool& pool : of_.pools) {
+      std::uint64_t held = 0, reserve = 0;
+      for (std::uint32_t d : pool.devices) {
+        std::set<std::int32_t> shared;
+        bool used = false;
+        for (std::uint32_t p = 0; p < of_.parts.size(); ++p) {
+          if (where_[p] != d) continue;
+          used = true;
+          held += placement::own_bytes(of_, p);
+          if (of_.parts[p].shared >= 0 && shared.insert(of_.parts[p].shared).second)
+            held += placement::shared_bytes(of_, p);
+        }
+        if (used) held += of_.devices[d].fee_bytes;
+        reserve = std::max(reserve, of_.devices[d].reserve_bytes);
+      }
+      if (held + reserve > pool.budget_bytes) return false;
+    }
+    return true;
+  }
+
   void go_on(std::uint32_t p, double spent) {
     if (best_ && spent >= *best_) return;
     if (p == of_.parts.size()) {
-      best_ = spent;
+      if (keeps_to_pools()) best_ = spent;
       return;
     }
     for (std::uint32_t d = 0; d < of_.devices.size(); ++d) {

@@ -48,6 +48,25 @@ TEST(placement_fit, finds_the_longest_context_that_fits) {
   EXPECT_FALSE(placement::plan(r).has_value());
 }
 
+TEST(placement_fit, scratch_follows_the_context) {
+  request r = one_card();
+  r.context_tokens = 32768;
+  const auto scratch = [](request& of) {
+    for (auto& d : of.devices) d.fee_bytes = std::uint64_t{of.context_tokens} * 64 * 1024;
+  };
+  scratch(r);
+  const auto kept = placement::fit(r, 32768);
+  const auto follows = placement::fit(r, 32768, scratch);
+  ASSERT_TRUE(kept && follows);
+  EXPECT_GT(follows->largest_context, kept->largest_context);
+  r.context_tokens = follows->largest_context;
+  scratch(r);
+  EXPECT_TRUE(placement::plan(r).has_value());
+  r.context_tokens += r.page_tokens;
+  scratch(r);
+  EXPECT_FALSE(placement::plan(r).has_value());
+}
+
 TEST(placement_fit, says_when_no_context_fits) {
   request r = one_card();
   r.devices[0].budget_bytes = 3 * gib;

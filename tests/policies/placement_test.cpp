@@ -1,5 +1,7 @@
 // The planner of placements against every placement there is, on small machines; and against its
 // own bound on large ones.
+#include <cmath>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -179,6 +181,130 @@ TEST(placement_plan, is_never_slower_than_what_is_now) {
     ASSERT_TRUE(a.has_value());
     EXPECT_LE(a->predicted.token_s, good->predicted.token_s * (1 + 1e-9)) << "seed " << seed;
   }
+}
+
+// Two drivers of one card, or the CPU and an integrated GPU: what each could hold alone, they have
+// together.
+TEST(placement_plan, devices_of_one_pool_hold_no_more_than_it_has) {
+  int legal = 0, missed = 0;
+  double worst = 1;
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    std::mt19937_64 random(seed);
+    request r = random_request(random, {7, 3, seed % 2 == 0, 0.55, 0.05});
+    const std::uint64_t larger = std::max(r.devices[0].budget_bytes, r.devices[2].budget_bytes);
+    r.pools = {{"the host's memory", {0, 2}, larger + larger / 10}};
+    const std::optional<double> best = least_token_s(r);
+    const auto a = placement::plan(r);
+    if (!best) {
+      EXPECT_FALSE(a.has_value()) << "seed " << seed;
+      continue;
+    }
+    ++legal;
+    if (!a) {
+      ++missed;
+      continue;
+    }
+    const auto sound = placement::check(r, a->where);
+    EXPECT_TRUE(sound.has_value()) << "seed " << seed << ": " << sound.error().message;
+    EXPECT_GE(a->predicted.token_s, *best * (1 - 1e-9)) << "seed " << seed;
+    EXPECT_LE(a->bound_s, *best * (1 + 1e-6)) << "seed " << seed;
+    if (a->exact) {
+      EXPECT_LE(a->predicted.token_s, *best * (1 + 1e-6)) << "seed " << seed;
+    }
+    worst = std::max(worst, a->predicted.token_s / *best);
+  }
+  EXPECT_GT(legal, 200);
+  EXPECT_LE(missed, legal / 50) << worst;
+  EXPECT_LE(worst, 1.4) << missed;
+}
+
+TEST(placement_plan, two_drivers_of_a_card_are_one_card) {
+  request r = transformer(32, 40 * mib, 120 * mib, 64 * 1024);
+  const std::uint32_t cuda = add_device(r, "cuda", 4 * gib, 900e9);
+  const std::uint32_t vulkan = add_device(r, "vulkan", 4 * gib, 600e9);
+  const std::uint32_t cpu = add_device(r, "cpu", 64 * gib, 50e9);
+  r.sessions = 4;
+  r.context_tokens = 16384;
+  r.pools = {{"the memory of one card", {cuda, vulkan}, 4 * gib}};
+  const auto a = placement::plan(r);
+  ASSERT_TRUE(a.has_value()) << a.error().message;
+  EXPECT_GT(a->predicted.devices[cuda].parts, 0U);
+  EXPECT_EQ(a->predicted.devices[vulkan].parts, 0U);
+  EXPECT_GT(a->predicted.devices[cpu].parts, 0U);
+  EXPECT_THAT(a->notes[vulkan].reason, HasSubstr("it shares the memory of one card with cuda"));
+  // Where the card is all there is, its memory is not counted twice.
+  r.devices[cpu].left_out = "its speed could not be measured";
+  const auto none = placement::plan(r);
+  ASSERT_FALSE(none.has_value());
+  EXPECT_EQ(none.error().what, obstacle::weights);
+  EXPECT_THAT(none.error().message,
+              HasSubstr("cuda and vulkan share the memory of one card, 4 GiB"));
+  EXPECT_THAT(none.error().message, HasSubstr("cpu is left out: its speed could not be measured"));
+}
+
+TEST(placement_plan, what_one_of_a_pool_cannot_hold_another_may) {
+  // 5 GiB of weights; the CPU may have 4 of the host's 6, the integrated GPU as much.
+  request r = transformer(32, 40 * mib, 120 * mib, 0);
+  add_device(r, "cpu", 4 * gib, 50e9);
+  add_device(r, "integrated", 4 * gib, 40e9);
+  r.pools = {{"the host's memory", {0, 1}, 6 * gib}};
+  const auto a = placement::plan(r);
+  ASSERT_TRUE(a.has_value()) << a.error().message;
+  EXPECT_GT(a->predicted.devices[0].parts, a->predicted.devices[1].parts);
+  r.pools[0].budget_bytes = 5 * gib;
+  const auto none = placement::plan(r);
+  ASSERT_FALSE(none.has_value());
+  EXPECT_EQ(none.error().what, obstacle::weights);
+}
+
+TEST(placement_plan, refuses_numbers_that_are_none_or_too_large_to_count) {
+  const auto refused = [](auto spoil) {
+    request r = transformer(2, mib, mib, 1024);
+    add_device(r, "one", gib, 100e9);
+    add_device(r, "two", gib, 100e9);
+    spoil(r);
+    const auto a = placement::plan(r);
+    return a ? std::string("accepted") : to_string(a.error().what) + (": " + a.error().message);
+  };
+  EXPECT_EQ(refused([](request&) {}), "accepted");
+  EXPECT_THAT(refused([](request& r) {
+                r.links = {{0, 1, {std::nan(""), 1e9}}};
+              }),
+              HasSubstr("malformed: the link from one to two"));
+  EXPECT_THAT(refused([](request& r) { r.links = {{0, 1, {0, -1}}}; }), HasSubstr("malformed"));
+  EXPECT_THAT(refused([](request& r) { r.far.bytes_per_s = std::nan(""); }),
+              HasSubstr("malformed: the links of sites"));
+  EXPECT_THAT(refused([](request& r) { r.devices[1].budget_bytes = ~0ULL; }),
+              HasSubstr("malformed: device two has more bytes"));
+  EXPECT_THAT(refused([](request& r) { r.parts[1].weight_bytes = 1ULL << 63; }),
+              HasSubstr("malformed: the parts have more bytes"));
+  EXPECT_THAT(refused([](request& r) {
+                r.context_tokens = r.sessions = ~0U;
+                r.parts[1].kv_page_bytes = 1ULL << 40;
+              }),
+              HasSubstr("malformed: the parts have more bytes"));
+  EXPECT_THAT(refused([](request& r) {
+                r.pools = {{"all", {0, 0}, gib}};
+              }),
+              HasSubstr("malformed: all has a device"));
+}
+
+TEST(placement_plan, a_limit_counts_wherever_room_is_told) {
+  request r = transformer(8, 40 * mib, 120 * mib, 0);
+  add_device(r, "limited", 8 * gib, 900e9);
+  add_device(r, "slow", 8 * gib, 50e9);
+  r.limits = {{0, 600 * mib, "policy quiet"}};
+  const auto a = placement::plan(r);
+  ASSERT_TRUE(a.has_value()) << a.error().message;
+  EXPECT_LT(a->predicted.devices[0].room_bytes, 160 * mib);
+  r.limits = {{0, mib, "policy quiet"}};
+  const auto other = placement::plan(r);
+  ASSERT_TRUE(other.has_value());
+  EXPECT_THAT(other->notes[0].reason, HasSubstr("it has room for 1 MiB"));
+  r.devices[1].left_out = "broken";
+  const auto none = placement::plan(r);
+  ASSERT_FALSE(none.has_value());
+  EXPECT_EQ(none.error().what, obstacle::weights);
 }
 
 TEST(placement_plan, names_what_contradicts) {

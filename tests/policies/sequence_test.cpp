@@ -147,6 +147,23 @@ TEST(placement_sequence, leaves_a_device_that_holds_more_than_it_may_now) {
   EXPECT_FALSE(placement::find_sequence(r, {{0, 1}, {}}, {1, 0}).has_value());
 }
 
+TEST(placement_sequence, a_pool_holds_both_ends_of_a_move) {
+  constexpr std::uint64_t mib = 1U << 20;
+  placement::request r = transformer(1, 100 * mib, 100 * mib, 0);
+  add_device(r, "cuda", 1024 * mib, 900e9);
+  add_device(r, "vulkan", 1024 * mib, 600e9);
+  const placement::placed target(r.parts.size(), 1);
+  placement::standing now;
+  now.where.assign(r.parts.size(), 0);
+  EXPECT_TRUE(placement::find_sequence(r, now, target).has_value());
+  const std::uint64_t all = placement::predict(r, now.where).devices[0].held_bytes();
+  r.pools = {{"the memory of one card", {0, 1}, all + mib}};
+  const auto none = placement::find_sequence(r, now, target);
+  ASSERT_FALSE(none.has_value());
+  r.pools[0].budget_bytes = 2 * all;
+  EXPECT_TRUE(placement::find_sequence(r, now, target).has_value());
+}
+
 TEST(placement_sequence, counts_the_scratch_of_a_device_that_opens) {
   request r = boxes({6}, {10, 10});
   r.devices[1].fee_bytes = 5;

@@ -66,7 +66,9 @@ class cpu_device : public device {
                      std::span<const std::byte> from) override;
   result<void> read(const device_memory& from, std::size_t offset,
                     std::span<std::byte> to) override;
-  std::uint64_t driver_used_bytes() const override { return host_memory_used_bytes(); }
+  std::uint64_t driver_used_bytes() const override {
+    return read_host_memory().value_or(host_memory()).used_bytes();
+  }
 
  private:
   result<std::unique_ptr<device_memory>> allocate_memory(std::size_t bytes) override {

@@ -38,7 +38,8 @@ std::size_t round_up(std::size_t bytes, std::size_t unit) {
 }
 
 tl::unexpected<error> refused(std::size_t bytes) {
-  std::uint64_t total = host_memory_bytes(), used = host_memory_used_bytes();
+  const std::uint64_t total = host_memory_bytes();
+  const std::uint64_t used = read_host_memory().value_or(host_memory()).used_bytes();
   std::uint64_t available = total > used ? total - used : 0;
   return fail_short(error_code::no_room, bytes, available,
                     "the system refuses " + std::to_string(bytes) +
@@ -80,16 +81,17 @@ std::uint64_t host_memory_bytes() {
          static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-std::uint64_t host_memory_used_bytes() {
-  std::ifstream file("/proc/meminfo");
+std::optional<host_memory> read_host_memory(const std::string& proc) {
+  std::ifstream file(proc + "/meminfo");
   std::string field, unit;
-  std::uint64_t kilobytes = 0, total = 0, available = 0;
-  while (file >> field >> kilobytes) {
-    std::getline(file, unit);
+  std::uint64_t kilobytes = 0;
+  std::optional<std::uint64_t> total, available;
+  while (file >> field >> kilobytes && std::getline(file, unit)) {
     if (field == "MemTotal:") total = kilobytes;
     if (field == "MemAvailable:") available = kilobytes;
   }
-  return total > available ? (total - available) * 1024 : 0;
+  if (!total || !available) return std::nullopt;
+  return host_memory{*total * 1024, *available * 1024};
 }
 
 }  // namespace terrane::engine

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "engine/device/device.hpp"
 
@@ -12,7 +14,16 @@ namespace terrane::engine {
 // Fails with no_room when the system refuses.
 result<std::unique_ptr<device_memory>> allocate_host_memory(std::size_t bytes);
 
-std::uint64_t host_memory_bytes();       // installed
-std::uint64_t host_memory_used_bytes();  // not available to new work; 0 if the system does not say
+std::uint64_t host_memory_bytes();  // installed
+
+// What the system says of the host's memory, of which `available_bytes` are there for new work.
+struct host_memory {
+  std::uint64_t total_bytes = 0, available_bytes = 0;
+  std::uint64_t used_bytes() const {
+    return total_bytes > available_bytes ? total_bytes - available_bytes : 0;
+  }
+};
+// From `proc`/meminfo; nothing if it does not say both.
+std::optional<host_memory> read_host_memory(const std::string& proc = "/proc");
 
 }  // namespace terrane::engine
