@@ -45,8 +45,9 @@ void measurements::take_links(const engine::engine_status& status, std::int64_t 
   }
 }
 
-// What a device took is shared among its parts by their weights, which a token reads all but the
-// embedding's: of that, one row.
+// What a device took is shared among its parts by the bytes that a token reads: weights and KV, of
+// the embedding one row. So attention is taken to read as fast as matrices are read, which is what
+// `spill: cheaper` goes by as well where it knows no better.
 void measurements::take_parts(const engine::engine_status& status, std::int64_t now_ms) {
   if (status.revision != seen_revision_) seen_.clear();
   seen_revision_ = status.revision;
@@ -58,7 +59,8 @@ void measurements::take_parts(const engine::engine_status& status, std::int64_t 
     const auto tokens = static_cast<double>(now.tokens - before.tokens);
     const auto reads = [&](std::size_t p) {
       const bool here = status.parts[p].device == d && p != embedding_;
-      return here ? static_cast<double>(status.parts[p].weight_bytes) : 0.0;
+      const engine::part_status& part = status.parts[p];
+      return here ? static_cast<double>(part.weight_bytes + part.kv_bytes) : 0.0;
     };
     double all = 0;
     for (std::size_t p = 0; p < status.parts.size(); p++) all += reads(p);

@@ -18,7 +18,8 @@ engine::engine_status machine() {
   s.revision = 1;
   s.parts.resize(3);
   s.parts[0].weight_bytes = 100 * mib;
-  s.parts[1].weight_bytes = 10 * mib;
+  s.parts[1].weight_bytes = 6 * mib;
+  s.parts[1].kv_bytes = 4 * mib;  // attention
   s.parts[2].weight_bytes = 30 * mib;
   s.parts[1].device = s.parts[2].device = 1;
   s.decode_times.resize(2);
@@ -88,6 +89,20 @@ TEST(measurements, a_part_takes_its_share_of_its_devices_time) {
   EXPECT_DOUBLE_EQ(policies::measured_ms(now.parts[1], "cpu"), 2);
   EXPECT_DOUBLE_EQ(policies::measured_ms(now.parts[1], "card"), 1);
   EXPECT_GT(policies::measured_ms(now.parts[2], "card"), 3.5);  // alone there now
+}
+
+// A policy that asks what is cheaper to move must not find KV to be read at a speed made of nothing
+// but rounding.
+TEST(measurements, make_kv_as_fast_as_matrices) {
+  measurements m(0, {});
+  engine::engine_status s = machine();
+  s.decode_times[1] = {100, 333};
+  m.take(s, 1000);
+  const policies::snapshot now = seen(m);
+  const double attention_ms = policies::measured_ms(now.parts[1], "card");
+  const double matrices_per_ms = 30.0 * mib / policies::measured_ms(now.parts[2], "card");
+  const double kv_ms = attention_ms - 6.0 * mib / matrices_per_ms;
+  EXPECT_NEAR(4.0 * mib / kv_ms, matrices_per_ms, 1e-6 * matrices_per_ms);
 }
 
 class until_the_end final : public engine::reply_observer {
