@@ -18,9 +18,22 @@ void warnings::add(const std::string& sentence) {
   tell_warning(events_, sentence);
 }
 
+void warnings::hold(const std::string& kind, const std::string& sentence) {
+  {
+    std::lock_guard lock(guard_);
+    std::string& held = held_[kind];
+    if (held == sentence) return;
+    held = sentence;
+  }
+  if (!sentence.empty()) tell_warning(events_, sentence);
+}
+
 std::vector<std::string> warnings::all() const {
   std::lock_guard lock(guard_);
-  return standing_;
+  std::vector<std::string> all = standing_;
+  for (const auto& [kind, sentence] : held_)
+    if (!sentence.empty()) all.push_back(sentence);
+  return all;
 }
 
 std::size_t warnings::count() const {

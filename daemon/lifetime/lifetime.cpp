@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <mutex>
 
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
@@ -93,7 +94,15 @@ class lifetime {
         warnings_(events_),
         answers_(c, events_, warnings_),
         server_(answers_, events_, {version, {c.operate_group, c.admin_group}, {}}),
-        loading_(call_main) {}
+        loading_(call_main) {
+    answers_.on_reload([this](policies::policy_set_ptr taken) {
+      {
+        std::lock_guard lock(reload_guard_);
+        reloaded_ = std::move(taken);
+      }
+      call_main();
+    });
+  }
 
   bool serve();
   void run();  // until it is told to stop
@@ -105,11 +114,14 @@ class lifetime {
   void take_into_use(started_engine started);
   void serve_without_model(const error& why);
   void reload();
+  void take_reloaded();
   void pass_time();
   void say_ready(const std::string& status);
 
   const config& config_;
-  policies::policy_set_ptr set_;  // as of the last start or reload from here
+  policies::policy_set_ptr set_;  // in force, or to be once there is a model
+  std::mutex reload_guard_;
+  policies::policy_set_ptr reloaded_;  // to be taken over by the main thread
   ipc::event_hub events_;
   warnings warnings_;
   std::size_t lasting_warnings_ = 0;  // those that another load does not take back
@@ -155,6 +167,7 @@ void lifetime::run() {
         reload();
         break;
       case wake_up::called:
+        take_reloaded();
         if (auto outcome = loading_.take()) end_load(std::move(*outcome));
         break;
       case wake_up::time:
@@ -236,12 +249,22 @@ void lifetime::say_ready(const std::string& status) {
 void lifetime::reload() {
   if (said_ready_)
     sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%lld", static_cast<long long>(steady_ms()) * 1000);
-  if (auto set = answers_.reload_policies()) set_ = *set;  // it tells the journal how it went
-  if (said_ready_) sd_notify(0, "READY=1");
+  answers_.reload_policies([said = said_ready_] {  // it tells how it went
+    if (said) sd_notify(0, "READY=1");
+  });
   if (!failed_) return;
   log(log_level::notice, "loading " + config_.model_file.string() + " again");
   answers_.set_starting();
   begin_load();
+}
+
+// The model may be there only since the set was loaded.
+void lifetime::take_reloaded() {
+  std::lock_guard lock(reload_guard_);
+  if (reloaded_ == nullptr) return;
+  set_ = std::move(reloaded_);
+  reloaded_ = nullptr;
+  if (loop_ && loop_->policies() != set_) loop_->use(set_);
 }
 
 void lifetime::stop() {

@@ -26,6 +26,11 @@ bool orders::is_disabled(const std::string& name) const {
   return std::find(disabled_.begin(), disabled_.end(), name) != disabled_.end();
 }
 
+std::vector<std::string> orders::disabled() const {
+  std::lock_guard lock(guard_);
+  return disabled_;
+}
+
 void orders::yield(policies::yield_order order, engine::device& device, told tell) {
   std::lock_guard lock(guard_);
   std::erase_if(yields_, [&](const auto& y) { return y.device == order.device; });

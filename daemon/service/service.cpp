@@ -322,33 +322,6 @@ void service::policy_lint(const ipc::caller&, ipc::policy_lint_request request,
   });
 }
 
-policies::policy_set::load_result<policies::policy_set_ptr> service::reload_policies() {
-  auto set = policies::policy_set::load(config_.policies);
-  if (!set) {
-    for (const policies::diagnostic& d : set.error()) log(d);
-    log(log_level::error, "the policies were not replaced; the old set stays in force");
-    return set;
-  }
-  if (loop_ != nullptr) loop_->use(*set);
-  const ipc::event e = event_now(ipc::event_kind::policy_reloaded,
-                                 std::to_string((*set)->rules().size()) +
-                                     " policies in force, revision " + (*set)->revision());
-  events_.publish(e);
-  log(log_level::notice, e.message);
-  return set;
-}
-
-void service::policy_reload(const ipc::caller&, ipc::answer<ipc::policy_reload_reply> to) {
-  with_engine(to, [this, to](engine::inference_engine&, control_loop&) {
-    auto set = reload_policies();
-    if (!set) {
-      return to.fail(
-          ipc::refuse::policy_invalid(to_protocol(set.error()), "the old set stays in force"));
-    }
-    to.finish({(*set)->revision(), count((*set)->rules().size()), to_protocol((*set)->warnings())});
-  });
-}
-
 void service::plan(const ipc::caller&, ipc::plan_request request, ipc::answer<ipc::plan_reply> to) {
   with_engine(to, [this, request = std::move(request), to](engine::inference_engine& e,
                                                            control_loop& loop) {

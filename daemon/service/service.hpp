@@ -28,7 +28,7 @@ namespace terrane::daemon {
 
 class service final : public ipc::control_service {
  public:
-  service(const config& c, ipc::event_hub& events, const warnings& standing)
+  service(const config& c, ipc::event_hub& events, warnings& standing)
       : config_(c), events_(events), warnings_(standing) {}
 
   // From now on calls reach them; both outlive the service's calls. `configured`: of each device of
@@ -45,11 +45,16 @@ class service final : public ipc::control_service {
   // Before engine and loop go: no call reaches them any more.
   void finish() {
     tuner_.end();  // soon: it looks whether the daemon is stopping
+    reloader_.end();
     worker_.end();
   }
-  // Loads the policies again, for SIGHUP; the same as PolicyReload once there is a model. Without
-  // one they are only returned.
-  policies::policy_set::load_result<policies::policy_set_ptr> reload_policies();
+  // Loads the policies again, for SIGHUP; with or without a model. A set that its authors' tests
+  // beside it do not pass, or that has faults, is refused: the old one stays in force, and a
+  // warning stands until a later reload is taken. Returns at once; `ended` is called on another
+  // thread.
+  void reload_policies(std::function<void()> ended);
+  // Told of each set that was taken, on another thread, the newest last.
+  void on_reload(std::function<void(policies::policy_set_ptr)> told) { told_ = std::move(told); }
 
   void status(const ipc::caller& who, ipc::answer<ipc::status_reply> to) override;
   void devices(const ipc::caller& who, ipc::answer<ipc::devices_reply> to) override;
@@ -121,11 +126,19 @@ class service final : public ipc::control_service {
   std::vector<std::string> part_names() const;
   // What is known of the kernels of a device.
   static void add_kernels(engine::device& from, std::vector<ipc::tuned_kernel_info>& to);
+  struct reloaded {
+    policies::policy_set_ptr set;
+    std::size_t tests = 0;           // that it passed
+    std::vector<std::string> notes;  // what it would do now that the old one would not, and more
+  };
+  policies::policy_set::load_result<reloaded> reload_now();
+  std::vector<std::string> notes_on(const policies::policy_set& next);
   void tune_all(const std::vector<std::uint32_t>& devices, const ipc::tune_stream& to);
 
   const config& config_;
   ipc::event_hub& events_;
-  const warnings& warnings_;
+  warnings& warnings_;
+  std::function<void(policies::policy_set_ptr)> told_;
   std::atomic<ipc::daemon_state> state_{ipc::daemon_state::starting};
   mutable std::mutex reason_guard_;
   std::string reason_;  // of `failed`
@@ -137,8 +150,9 @@ class service final : public ipc::control_service {
   std::vector<device_config> configured_;
   std::vector<engine::device_candidate> refused_;
   std::vector<engine::copy_path> paths_;
-  worker tuner_;   // kernels are timed for seconds: not on the worker that answers others
-  worker worker_;  // last: its work uses the others
+  worker reloader_;  // policies' tests may take seconds
+  worker tuner_;     // kernels are timed for seconds: not on the worker that answers others
+  worker worker_;    // last: its work uses the others
 };
 
 }  // namespace terrane::daemon

@@ -30,7 +30,9 @@ void service::switch_policy(const ipc::caller& who, ipc::policy_switch request,
       to, [who, request = std::move(request), to](engine::inference_engine&, control_loop& loop) {
         std::vector<std::string> known;
         for (const policies::rule& r : loop.policies()->rules()) known.push_back(r.name);
-        if (std::find(known.begin(), known.end(), request.name) == known.end())
+        // One that was switched off and then taken away can be forgotten.
+        const bool forgets = request.enabled && loop.standing().is_disabled(request.name);
+        if (!forgets && std::find(known.begin(), known.end(), request.name) == known.end())
           return to.fail(ipc::refuse::unknown_policy(request.name, known));
         loop.standing().switch_policy(request.name, request.enabled);
         log(log_level::notice,

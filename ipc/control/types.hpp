@@ -400,8 +400,11 @@ struct policy_reload_reply {
   std::string policy_revision;
   std::int64_t policies = 0;
   std::vector<diagnostic> diagnostics;
+  std::int64_t tests = 0;
+  std::vector<std::string> notes;
 };
-BOOST_DESCRIBE_STRUCT(policy_reload_reply, (), (policy_revision, policies, diagnostics))
+BOOST_DESCRIBE_STRUCT(policy_reload_reply, (),
+                      (policy_revision, policies, diagnostics, tests, notes))
 
 // Both what is asked and what is answered.
 struct policy_switch {

@@ -230,7 +230,14 @@ int reload_policies(const context& with) {
   return with.show<policy_reload_reply>("PolicyReload", {}, [&](const policy_reload_reply& reply) {
     print_diagnostics(with, reply.diagnostics);
     with.out() << reply.policies << (reply.policies == 1 ? " policy" : " policies")
-               << " in force, revision " << reply.policy_revision << "\n";
+               << " in force, revision " << reply.policy_revision;
+    if (reply.tests > 0) {
+      with.out() << ", " << reply.tests << (reply.tests == 1 ? " test" : " tests") << " passed";
+    }
+    with.out() << "\n";
+    for (const std::string& note : reply.notes) {
+      with.out() << printable(note) << "\n";
+    }
   });
 }
 

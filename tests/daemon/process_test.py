@@ -205,6 +205,12 @@ class ProcessTest(unittest.TestCase):
         file.write_text(POLICY.format(name="second"))
         d.process.send_signal(signal.SIGHUP)
         until(lambda: d.client().call("PolicyList")["parameters"]["policies"][0]["name"] == "second", "the reload")
+        file.write_text("policies: 3\n")
+        d.process.send_signal(signal.SIGHUP)
+        until(lambda: any("the old set stays in force" in w and "one.yaml:1:" in w for w in d.status()["warnings"]), "the refusal in Status")
+        file.write_text(POLICY.format(name="third"))
+        d.process.send_signal(signal.SIGHUP)
+        until(lambda: not any("the old set" in w for w in d.status()["warnings"]), "the warning to go")
 
     def test_kernels_are_tuned_once_and_when_asked(self):
         first = self.start(tune="first_use").ready()

@@ -1,10 +1,13 @@
 // Answers of the service about devices that cannot be used.
 #include "daemon/service/service.hpp"
 
+#include <fstream>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/daemon/fixture.hpp"
+#include "tests/engine/live/tiny_model.hpp"
 
 namespace terrane::daemon {
 namespace {
@@ -115,6 +118,92 @@ TEST_F(service_test, a_move_to_where_all_is_moves_nothing_and_says_so) {
   EXPECT_EQ(move({"layer.0.ffn"}, "vulkan:card").revision, 2);
   EXPECT_EQ(heard.of(ipc::event_kind::move_committed).size(), 1U);
   EXPECT_EQ(move({"layer.0.ffn", "head"}, "cpu").revision, 3);  // one of them moves
+}
+
+struct reload_test : service_test {
+  std::filesystem::path folder =
+      test::test_folder() / testing::UnitTest::GetInstance()->current_test_info()->name();
+
+  reload_test() {
+    std::filesystem::create_directories(folder);
+    c.policies = {folder};
+  }
+  void write(const std::string& name, const std::string& text) {
+    std::ofstream(folder / name) << text;
+  }
+  static std::string policy(const std::string& name, const std::string& above) {
+    return "apiVersion: terrane/v1\npolicies:\n  - name: " + name +
+           "\n    for_each: gpu\n    enter: {metric: temp_c, above: " + above +
+           "}\n    leave: {metric: temp_c, below: 40C}\n    do: {move: layers, to: cpu, until: "
+           "all}\n";
+  }
+  // Expects a move when a card is at 80 C.
+  static std::string test_of_80() {
+    return "scenario: Hot cards are left\nmachine:\n  devices:\n    - {name: cpu, total: 8GiB}\n"
+           "    - {name: gpu, total: 8GiB, temp_c: 30C}\n"
+           "  layers: {count: 1, attn: 1MiB, ffn: 1MiB, on: gpu}\n"
+           "trace:\n  - {at: 2s, set: {gpu: {temp_c: 80C}}, expect: {at_least: 1}}\n";
+  }
+  ipc::varlink::response reload() {
+    return answered([&](const ipc::varlink::reply& to) {
+      answers.policy_reload(root, ipc::answer<ipc::policy_reload_reply>(to));
+    });
+  }
+  std::string switched(const std::string& name, bool enabled) {
+    return answered([&](const ipc::varlink::reply& to) {
+             answers.switch_policy(root, {name, enabled}, ipc::answer<ipc::policy_switch>(to));
+           })
+        .error.value_or("");
+  }
+};
+
+TEST_F(reload_test, a_set_that_fails_its_authors_tests_is_refused_and_that_stands_until_it_is_not) {
+  heard_events heard(events);
+  write("hot.yaml", policy("hot", "70C"));
+  write("hot.test.yaml", test_of_80());
+  ipc::varlink::response r = reload();
+  ASSERT_EQ(r.error, std::nullopt);
+  EXPECT_EQ(r.parameters.at("tests").as_int64(), 1);
+  const std::string revision = loop.policies()->revision();
+  EXPECT_EQ(loop.policies()->rules().size(), 1U);
+
+  write("hot.yaml", policy("hot", "90C"));
+  r = reload();
+  EXPECT_EQ(r.error, "io.terrane.Control.PolicyInvalid");
+  const std::string why(r.parameters.at("diagnostics").at(0).at("message").as_string());
+  EXPECT_THAT(why, HasSubstr("test 'Hot cards are left'"));
+  EXPECT_EQ(loop.policies()->revision(), revision);
+  ASSERT_EQ(standing.all().size(), 1U);
+  EXPECT_THAT(standing.all()[0], HasSubstr("the old set stays in force: "));
+  EXPECT_THAT(standing.all()[0], HasSubstr("hot.test.yaml:8:"));
+  EXPECT_EQ(standing.all()[0].find('\n'), std::string::npos);
+  EXPECT_EQ(heard.of(ipc::event_kind::warning).size(), 1U);
+  std::promise<void> ended;
+  answers.reload_policies([&] { ended.set_value(); });  // as SIGHUP does
+  ended.get_future().wait();
+  EXPECT_EQ(heard.of(ipc::event_kind::warning).size(), 0U);  // the same
+
+  policies::policy_set_ptr told;
+  answers.on_reload([&](policies::policy_set_ptr set) { told = std::move(set); });
+  write("hot.yaml", policy("hot", "60C"));
+  EXPECT_EQ(reload().error, std::nullopt);
+  EXPECT_EQ(loop.policies(), told);
+  EXPECT_THAT(standing.all(), testing::IsEmpty());
+}
+
+TEST_F(reload_test, a_switched_off_policy_that_is_gone_is_told_and_can_be_forgotten) {
+  write("a.yaml", policy("first", "70C"));
+  ASSERT_EQ(reload().error, std::nullopt);
+  EXPECT_EQ(switched("first", false), "");
+  write("a.yaml", policy("second", "70C"));
+  const ipc::varlink::response r = reload();
+  ASSERT_EQ(r.error, std::nullopt);
+  EXPECT_THAT(std::string(r.parameters.at("notes").at(0).as_string()),
+              HasSubstr("policy 'first' is switched off and not among these"));
+  EXPECT_EQ(switched("first", false), "io.terrane.Control.UnknownPolicy");
+  EXPECT_EQ(switched("first", true), "");
+  EXPECT_EQ(switched("first", true), "io.terrane.Control.UnknownPolicy");
+  EXPECT_TRUE(loop.standing().disabled().empty());
 }
 
 TEST_F(service_test, warnings_stand_in_the_status_and_are_told_once) {

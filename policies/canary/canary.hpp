@@ -1,0 +1,36 @@
+// What a new set of policies has to pass before it takes the place of the one in force: the tests
+// that their authors put beside them, and a look at what it would do now that the old one would
+// not. Reads test files; changes nothing. Any thread; takes as long as the tests do.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "policies/diagnostic.hpp"
+#include "policies/pipeline/policy_set.hpp"
+#include "policies/pipeline/state.hpp"
+#include "policies/vocabulary/snapshot.hpp"
+
+namespace terrane::policies::canary {
+
+struct test_report {
+  std::size_t passed = 0;
+  std::vector<diagnostic> faults;  // of tests that failed or could not run; empty: all passed
+};
+
+// Runs NAME.test.yaml beside each policy file of the paths, as policy_set::load takes them, and of
+// a folder every test in it. Tests are asked `goes_on` one after the other: once it says no, the
+// rest counts as one fault.
+test_report run_tests(const std::vector<std::filesystem::path>& paths,
+                      const std::function<bool()>& goes_on);
+
+// In sentences, what `next` would do that `old` would not, and the other way round, if everything
+// stayed as it is now for as long as they wait. Empty: the same.
+std::vector<std::string> differences(const policy_set& old, const policy_set& next,
+                                     const snapshot& now, const pipeline_state& state);
+
+}  // namespace terrane::policies::canary

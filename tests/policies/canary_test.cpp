@@ -1,0 +1,108 @@
+// A new set of policies: its authors' tests, and what it would do that the old one would not.
+#include "policies/canary/canary.hpp"
+
+#include <cstdlib>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/policies/machine.hpp"
+
+namespace terrane::policies::canary {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using tests::gib;
+using tests::machine;
+
+std::string relief(const std::string& above, const std::string& more = "") {
+  return "apiVersion: terrane/v1\npolicies:\n  - name: relief\n    for_each: gpu\n" + more +
+         "    enter: {metric: vram.used_ratio, above: " + above +
+         ", held: 2s}\n"
+         "    leave: {metric: vram.used_ratio, below: 50%}\n"
+         "    do: {move: layers, to: cpu, until: 256MiB}\n";
+}
+
+const std::string expects =
+    "scenario: A full card gives a layer up\n"
+    "machine:\n  devices:\n    - {name: cpu, total: 32GiB}\n    - {name: gpu, total: 8GiB}\n"
+    "  layers: {count: 2, attn: 256MiB, ffn: 256MiB, on: gpu}\n"
+    "trace:\n  - {at: 5s, set: {gpu: {others: 6656MiB}}, expect: []}\n"
+    "  - {at: 7s, expect: [move layer.1.ffn from gpu to cpu]}\n";
+
+struct canary : testing::Test {
+  fs::path folder;
+  canary() {
+    std::string name = (fs::temp_directory_path() / "terrane_canary_XXXXXX").string();
+    folder = mkdtemp(name.data());
+  }
+  ~canary() override { fs::remove_all(folder); }
+  fs::path write(const std::string& name, const std::string& text) {
+    fs::create_directories((folder / name).parent_path());
+    std::ofstream(folder / name) << text;
+    return folder / name;
+  }
+  static test_report run(const std::vector<fs::path>& paths, bool goes_on = true) {
+    return run_tests(paths, [goes_on] { return goes_on; });
+  }
+};
+
+TEST_F(canary, runs_each_test_beside_the_policies_once) {
+  const fs::path policy = write("relief.yaml", relief("90%"));
+  write("relief.test.yaml", expects);
+  write("below/other.test.yaml", "no test of these");
+  EXPECT_EQ(run({policy}).passed, 1u);
+  EXPECT_EQ(run({folder}).passed, 1u);
+  const test_report both = run({folder, policy});
+  EXPECT_EQ(both.passed, 1u);
+  EXPECT_THAT(both.faults, IsEmpty());
+  EXPECT_EQ(run({write("alone.yaml", relief("90%"))}).passed, 0u);
+}
+
+TEST_F(canary, a_test_that_fails_or_cannot_run_is_a_fault_with_its_place) {
+  write("relief.yaml", relief("99%"));
+  write("relief.test.yaml", expects);
+  const test_report failed = run({folder});
+  EXPECT_EQ(failed.passed, 0u);
+  ASSERT_EQ(failed.faults.size(), 1u);
+  EXPECT_THAT(to_string(failed.faults[0]), HasSubstr("relief.test.yaml:9:"));
+  EXPECT_THAT(failed.faults[0].message, HasSubstr("test 'A full card gives a layer up'"));
+  write("odd.test.yaml", "scenario: Odd\n");
+  EXPECT_GT(run({folder}).faults.size(), 1u);
+}
+
+TEST_F(canary, tests_that_take_too_long_are_no_pass) {
+  write("relief.yaml", relief("90%"));
+  write("relief.test.yaml", expects);
+  const test_report r = run({folder}, false);
+  ASSERT_EQ(r.faults.size(), 1u);
+  EXPECT_THAT(r.faults[0].message, HasSubstr("took too long"));
+}
+
+TEST_F(canary, tells_what_would_now_be_different_and_changes_nothing) {
+  const auto set = [](const std::string& text) {
+    return *policy_set::from_sources({{"relief.yaml", text}});
+  };
+  machine m;
+  m.add_device("cpu", 32 * gib);
+  m.add_device("gpu", 8 * gib, 5.5 * gib);
+  m.add_layers(2, 0.25 * gib, 0.25 * gib, "gpu");
+  const snapshot now = m.at(0);
+  const pipeline_state state;
+  const policy_set_ptr old = set(relief("90%")), eager = set(relief("75%"));
+  EXPECT_THAT(differences(*old, *old, now, state), IsEmpty());
+  EXPECT_THAT(differences(*old, *eager, now, state),
+              ElementsAre(HasSubstr("these now move layer.1.ffn from gpu to cpu, 256 MiB")));
+  EXPECT_THAT(differences(*eager, *old, now, state),
+              ElementsAre(HasSubstr("these no longer move layer.1.ffn from gpu to cpu")));
+  EXPECT_THAT(differences(*old, *set(relief("75%", "    mode: shadow\n")), now, state),
+              ElementsAre(HasSubstr("in shadow mode these would now move layer.1.ffn")));
+  EXPECT_EQ(state.next_decision, 1u);
+}
+
+}  // namespace
+}  // namespace terrane::policies::canary
