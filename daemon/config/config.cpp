@@ -36,6 +36,7 @@ class config_reader {
     if (const node* n = root_.optional_key("control")) read_control(*n);
     if (const node* n = root_.optional_key("replies")) read_replies(*n);
     if (auto v = root_.text("cache")) out_.cache_folder = *v;
+    if (auto v = root_.text("state")) out_.state_folder = *v;
     if (auto v = root_.text("tune")) read_tune(*v);
     root_.finish();
     return out_;

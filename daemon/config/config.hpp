@@ -41,6 +41,8 @@ struct config {
   std::int64_t period_ms = 1000;        // of telemetry and policies
   std::filesystem::path readings_file;  // telemetry by hand; empty: none
   record_settings record;               // of decisions; off without a folder
+  // Where the state that outlives the daemon is kept; empty: nowhere. By default systemd's.
+  std::filesystem::path state_folder;
   std::string socket = "/run/terrane/control.sock";
   std::string operate_group = "terrane", admin_group = "terrane-admin";
   std::uint32_t max_tokens = 512;  // of a reply that does not say

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <mutex>
@@ -63,6 +64,13 @@ std::string one_line(std::string text) {
   for (char& c : text)
     if (static_cast<unsigned char>(c) < ' ') c = ' ';
   return text;
+}
+
+// As configured, or the one that systemd made (StateDirectory=).
+std::filesystem::path state_folder(const config& c) {
+  if (!c.state_folder.empty()) return c.state_folder;
+  const char* given = std::getenv("STATE_DIRECTORY");
+  return given == nullptr ? "" : std::string(given).substr(0, std::string_view(given).find(':'));
 }
 
 // A socket that systemd passes in, else one of our own at the configured path.
@@ -130,6 +138,7 @@ class lifetime {
   load_thread loading_;
   std::unique_ptr<engine::inference_engine> engine_;
   std::unique_ptr<recorder> recorder_;
+  std::unique_ptr<state_file> state_file_;
   std::optional<control_loop> loop_;
   std::int64_t next_tick_ms_ = 0;
   bool said_ready_ = false, failed_ = false;
@@ -219,6 +228,10 @@ void lifetime::take_into_use(started_engine started) {
     recorder_ = std::make_unique<recorder>(config_.record);
     loop_->record(*recorder_);
   }
+  if (const std::filesystem::path folder = state_folder(config_); !folder.empty()) {
+    state_file_ = std::make_unique<state_file>(folder / "policies.state");
+    for (const std::string& sentence : loop_->keep(*state_file_)) warnings_.add(sentence);
+  }
   answers_.set_ready(*engine_, *loop_, std::move(started.devices), std::move(started.refused),
                      std::move(started.paths));
   const std::string& name = engine_->loaded_model().config().name;
@@ -272,6 +285,7 @@ void lifetime::stop() {
   events_.publish(event_now(ipc::event_kind::stopping, "the daemon is stopping"));
   sd_notify(0, "STOPPING=1\nSTATUS=Stopping");
   loading_.give_up();
+  if (loop_) loop_->save();
   answers_.set_stopping();
   server_.stop();
   answers_.finish();

@@ -5,6 +5,7 @@
 #include "daemon/journal/event.hpp"
 #include "daemon/journal/log.hpp"
 #include "daemon/journal/warnings.hpp"
+#include "daemon/state/kept_state.hpp"
 #include "policies/explain/sentences.hpp"
 
 namespace terrane::daemon {
@@ -14,6 +15,21 @@ namespace {
 constexpr std::size_t kept_results = 4096;
 // A trouble that comes and goes is told again only when it was away for so long.
 constexpr std::int64_t trouble_memory_ms = 60'000;
+
+constexpr std::int64_t kept_at_least_each_ms = 30'000;
+
+bool same_orders(const policies::snapshot& a, const policies::snapshot& b) {
+  const auto essence = [](const policies::yield_order& y) {
+    return std::pair(y.device, y.until_ms);
+  };
+  return a.disabled == b.disabled && std::ranges::equal(a.yields, b.yields, {}, essence, essence);
+}
+
+// What parts are called and how many there are follows from these.
+std::string name_of(const engine::model& m) {
+  return m.config().architecture + ", " + std::to_string(m.config().layers) + " layers, " +
+         m.config().name;
+}
 
 }  // namespace
 
@@ -74,6 +90,7 @@ void control_loop::tick() {
   policies::snapshot snapshot = builder_.make(status, now_(), ids_, std::move(completed));
   orders_.put_into(snapshot);
   const policies::policy_set_ptr set = this->policies();
+  const bool ordered = !same_orders(snapshot, last_);
   if (recorder_ != nullptr) recorder_->before_tick(*set, state_, snapshot.time_ms, unix_offset_ms_);
   policies::decision made;
   {
@@ -83,11 +100,43 @@ void control_loop::tick() {
     last_ = std::move(snapshot);
   }
   if (recorder_ != nullptr) recorder_->after_tick(*set, last_, made);
+  const bool moved = !made.records.empty() || !last_.completed.empty();
+  if (ordered || moved || last_.time_ms - kept_ms_ >= kept_at_least_each_ms) save();
   tell_lost_devices();
   look_for_troubles();
   publish(made);
   carry_out(made.planned);
   orders_.look(now_());
+}
+
+std::vector<std::string> control_loop::keep(state_file& in) {
+  kept_in_ = &in;
+  const std::optional<std::string> text = in.read();
+  if (!text) return {};
+  auto kept = from_text(*text, now(now_()), name_of(engine_.loaded_model()));
+  if (!kept) {
+    const std::string aside = in.leave_aside();
+    return {"state: " + in.path().string() + " cannot be used: " + kept.error() +
+            (aside.empty() ? "" : "; it was left aside as " + aside) +
+            "; policies begin without what they remembered"};
+  }
+  std::vector<std::string> told;
+  std::erase_if(kept->yields, [&](const policies::yield_order& y) {
+    if (device_index(y.device)) return false;
+    told.push_back("state: there is no device " + y.device + " any more, which was to yield");
+    return true;
+  });
+  std::lock_guard lock(guard_);
+  state_ = std::move(kept->memory);
+  orders_.resume(std::move(kept->disabled), std::move(kept->yields));
+  return told;
+}
+
+void control_loop::save() {
+  if (kept_in_ == nullptr) return;
+  kept_ms_ = now_();
+  kept_in_->put(to_text({state_, last_.disabled, last_.yields}, now(kept_ms_),
+                        name_of(engine_.loaded_model())));
 }
 
 void control_loop::tell_lost_devices() {
@@ -120,6 +169,8 @@ void control_loop::look_for_troubles() {
     if (!what.empty()) add(std::string(source->name()) + ": " + what);
   }
   if (recorder_ != nullptr && !recorder_->trouble().empty()) add(recorder_->trouble());
+  if (kept_in_ != nullptr)
+    if (std::string what = kept_in_->trouble(); !what.empty()) add(std::move(what));
   std::erase_if(told_troubles_, [&](const auto& t) { return time - t.second > trouble_memory_ms; });
   std::lock_guard lock(guard_);
   troubles_ = std::move(now);

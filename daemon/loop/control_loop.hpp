@@ -16,6 +16,7 @@
 #include "daemon/loop/orders.hpp"
 #include "daemon/loop/snapshot_builder.hpp"
 #include "daemon/record/recorder.hpp"
+#include "daemon/state/state_file.hpp"
 #include "engine/engine.hpp"
 #include "ipc/control/event_hub.hpp"
 #include "policies/explain/explain.hpp"
@@ -42,6 +43,12 @@ class control_loop {
   void tick();
   // Each tick from the next one on is recorded by `to`, which outlives the loop.
   void record(recorder& to) { recorder_ = &to; }
+  // Goes on with what `in` has kept of an earlier life, and keeps its own there: after each tick
+  // that decided something or met other orders, and every half minute. Before the first tick; `in`
+  // outlives the loop. Returns what is to be told of it, in a sentence each.
+  std::vector<std::string> keep(state_file& in);
+  // Keeps it now, on tick()'s thread.
+  void save();
 
   // Puts another set in force; latches of policies of the same name go on.
   void use(policies::policy_set_ptr set);
@@ -89,6 +96,8 @@ class control_loop {
   std::vector<std::string> troubles_;
   orders orders_;
   recorder* recorder_ = nullptr;
+  state_file* kept_in_ = nullptr;
+  std::int64_t kept_ms_ = 0;
 
   std::map<std::string, std::int64_t> told_troubles_;  // when each was last seen
   std::vector<std::string> lost_;                      // by device: told, and why; empty: whole

@@ -50,6 +50,12 @@ std::vector<std::string> orders::end_yield(const std::optional<std::string>& dev
   return ended;
 }
 
+void orders::resume(std::vector<std::string> disabled, std::vector<policies::yield_order> yields) {
+  std::lock_guard lock(guard_);
+  disabled_ = std::move(disabled);
+  yields_ = std::move(yields);
+}
+
 void orders::put_into(policies::snapshot& s) {
   std::lock_guard lock(guard_);
   std::erase_if(yields_, [&](const auto& y) {

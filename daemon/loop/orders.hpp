@@ -35,6 +35,9 @@ class orders {
   // Of one device, or of all; returns which.
   std::vector<std::string> end_yield(const std::optional<std::string>& device);
 
+  // As they were before the daemon was started anew.
+  void resume(std::vector<std::string> disabled, std::vector<policies::yield_order> yields);
+
   // Ends what has run out and lists the others.
   void put_into(policies::snapshot& s);
   // Tells those who wait what became of it.

@@ -3,7 +3,7 @@
 namespace terrane::daemon::ctl {
 
 std::vector<ipc::ctl::further_command> offline_commands() {
-  return {plan_snapshot(), policy_lint(),      policy_new(),    policy_test(),
+  return {plan_snapshot(), placement_diff(),   policy_lint(),   policy_new(),  policy_test(),
           policy_replay(), policy_reference(), policy_schema(), policy_stubs()};
 }
 

@@ -14,6 +14,7 @@ namespace terrane::daemon::ctl {
 std::vector<ipc::ctl::further_command> offline_commands();
 
 ipc::ctl::further_command plan_snapshot();
+ipc::ctl::further_command placement_diff();
 ipc::ctl::further_command policy_lint();
 ipc::ctl::further_command policy_new();
 ipc::ctl::further_command policy_reference();

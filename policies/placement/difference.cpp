@@ -77,11 +77,14 @@ std::string to_text(const request& r, const difference& d) {
   if (d.moves.empty()) return "the same placement: nothing would move\n";
   std::string text = std::to_string(d.moves.size()) + " parts would move, " +
                      format_bytes(d.bytes) + ":\n" + lines(r, d.moves, "  ");
-  text += "a token takes " + milliseconds(d.before.token_s) + " now and " +
-          milliseconds(d.after.token_s) + " after, as predicted\n";
+  if (d.before.token_s > 0 || d.after.token_s > 0) {
+    text += "a token takes " + milliseconds(d.before.token_s) + " now and " +
+            milliseconds(d.after.token_s) + " after, as predicted\n";
+  }
   if (!d.sequence) return text + "no safe sequence: " + d.why_no_sequence + "\n";
-  text += "the copies take about " + milliseconds(d.sequence->seconds) + ", in " +
-          std::to_string(d.sequence->steps.size()) +
+  text += (d.sequence->seconds > 0 ? "the copies take about " + milliseconds(d.sequence->seconds)
+                                   : std::string("how long the copies take is not known")) +
+          ", in " + std::to_string(d.sequence->steps.size()) +
           (d.sequence->steps.size() == 1 ? " step\n" : " steps, each within every budget:\n");
   if (d.sequence->steps.size() == 1) return text;
   for (std::size_t i = 0; i < d.sequence->steps.size(); ++i)

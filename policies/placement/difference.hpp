@@ -26,7 +26,7 @@ difference compare(const request& r, const standing& now, const placed& target);
 // Tokens after which what they gain is as much as the copies cost; infinite without a gain.
 double pays_after_tokens(const difference& d);
 
-// For people, a line a fact; runs of layers are one line.
+// For people, a line a fact; runs of layers are one line. Times of 0 are not known, and not told.
 std::string to_text(const request& r, const difference& d);
 // {"moves": [{"part","from","to","bytes"}], "bytes", "token_ms_before", "token_ms_after",
 // "move_ms", "steps": [[{"part","from","to","bytes","aside"}]], "blocked"}

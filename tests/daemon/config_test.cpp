@@ -40,6 +40,7 @@ replies: {max_tokens: 99, temperature: 0.5, top_k: 10, top_p: 0.9, min_p: 0.1, r
           repetition_window: 32, hash_logits: true}
 tune: off
 cache: /var/cache/terrane
+state: /var/lib/terrane
 )");
   ASSERT_TRUE(c.has_value()) << policies::to_string(c.error().front());
   EXPECT_EQ(c->model_file, "/models/m.gguf");
@@ -55,6 +56,7 @@ cache: /var/cache/terrane
   EXPECT_EQ(c->record.folder, "/var/lib/terrane/record");
   EXPECT_EQ(c->record.file_bytes, 1U << 20);
   EXPECT_EQ(c->record.files, 3U);
+  EXPECT_EQ(c->state_folder, "/var/lib/terrane");
   EXPECT_EQ(c->limits.link_bytes, 4ULL << 30);
   EXPECT_EQ(c->limits.link_per_ms, 10'000);
   EXPECT_EQ(c->limits.in_flight_bytes, 8ULL << 30);

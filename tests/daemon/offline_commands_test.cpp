@@ -277,5 +277,27 @@ TEST_F(offline_commands_test, a_recorded_snapshot_is_planned_on_without_a_daemon
   EXPECT_EQ(run({"plan"}), 3);  // as before: the daemon is asked
 }
 
+TEST_F(offline_commands_test, a_difference_of_placements_is_told_in_sentences_and_as_json) {
+  const std::string whole = recording();
+  const std::string after = write("after.jsonl", whole);
+  const std::string before = write("before.jsonl", whole.substr(0, whole.find("{\"tick\":3")));
+  EXPECT_EQ(run({"diff", before, after}), 0) << err.str();
+  EXPECT_THAT(out.str(), HasSubstr("5 parts would move, 1.2 GiB:"));
+  EXPECT_THAT(out.str(), HasSubstr("layer.1.ffn to layer.3.ffn, 5 parts: gpu -> cpu"));
+  EXPECT_THAT(out.str(), HasSubstr("how long the copies take is not known"));
+  EXPECT_EQ(run({"diff", before, after, "--json"}), 0);
+  EXPECT_EQ(boost::json::parse(out.str()).at("moves").as_array().size(), 5U);
+  EXPECT_EQ(run({"diff", after, after}), 0);
+  EXPECT_THAT(out.str(), HasSubstr("the same placement"));
+  EXPECT_EQ(run({"diff", before, "--plan"}), 0);
+  EXPECT_THAT(out.str(), HasSubstr("the same placement"));
+  const std::string full = write("full.jsonl", whole.substr(0, whole.find("{\"tick\":7")));
+  EXPECT_EQ(run({"diff", full, "--plan"}), 0) << err.str();
+  EXPECT_THAT(out.str(), HasSubstr("5 parts would move"));
+  EXPECT_EQ(run({"diff", before, after, "--plan"}), 2);
+  EXPECT_EQ(run({"diff"}), 2);
+  EXPECT_EQ(run({"diff", before}), 3);  // now is asked for
+}
+
 }  // namespace
 }  // namespace terrane::daemon::ctl

@@ -427,6 +427,25 @@ class ProcessTest(unittest.TestCase):
         self.assertEqual(replayed.stdout.count("all the same"), 2, replayed.stdout)
         self.assertRegex(replayed.stdout, r"[1-9]\d* with decisions")
 
+    def test_orders_outlive_a_kill_and_a_damaged_state_is_left_aside(self):
+        (self.folder / "policies").mkdir()
+        (self.folder / "policies" / "one.yaml").write_text(POLICY.format(name="first"))
+        state = self.folder / "state" / "policies.state"
+        extra = f"state: {self.folder}/state\n"
+        d = self.start(extra=extra).ready()
+        self.assertEqual(d.ctl("policy", "disable", "first").returncode, 0)
+        until(lambda: state.exists() and '"first"' in state.read_text().splitlines()[0], "the state to be kept")
+        d.process.kill()
+        d.process.wait(PATIENCE)
+        d = self.start(extra=extra).ready()
+        self.assertFalse(d.client().call("PolicyList")["parameters"]["policies"][0]["enabled"])
+        d.stop()
+        state.write_text(state.read_text()[:-20])
+        d = self.start(extra=extra).ready()
+        self.assertTrue(any("its sum is another" in w and "left-aside" in w for w in d.status()["warnings"]), d.status()["warnings"])
+        self.assertTrue(d.client().call("PolicyList")["parameters"]["policies"][0]["enabled"])
+        self.assertTrue((self.folder / "state" / "policies.state.left-aside").exists())
+
     def test_a_snapshot_of_a_daemon_is_planned_on_elsewhere(self):
         (self.folder / "policies").mkdir()
         (self.folder / "policies" / "full.yaml").write_text(POLICY.format(name="full").replace("for_each: gpu", "for_each: cpu"))
