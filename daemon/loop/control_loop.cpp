@@ -84,7 +84,8 @@ void control_loop::tick() {
       const std::string detail = r.status.failure ? to_string(*r.status.failure) : "";
       completed.push_back({p.id, p.kind, p.subject, p.from, p.to, now_(), outcome, detail,
                            r.status.prepare_ms + r.status.pause_ms, r.status.pause_ms});
-      remember(p.id, {r.status.state, detail, r.status.pause_ms});
+      remember(p.id, {r.status.state, detail, r.status.pause_ms,
+                      r.status.prepare_ms + r.status.pause_ms});
     }
   }
   policies::snapshot snapshot = builder_.make(status, now_(), ids_, std::move(completed));

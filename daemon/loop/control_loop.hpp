@@ -30,6 +30,7 @@ struct move_result {
   engine::move_state state = engine::move_state::waiting;
   std::string detail;
   double pause_ms = 0;
+  double took_ms = 0;  // of its whole commit: all the parts that moved together
 };
 
 class control_loop {

@@ -181,6 +181,8 @@ ipc::decision_info to_protocol(const policies::decision_record& from) {
     a.bytes = count(m.bytes);
     a.reason = m.reason;
     a.outcome = ipc::action_outcome::planned;
+    if (m.predicted_ms > 0) a.predicted_ms = m.predicted_ms;
+    if (m.predicted_pause_ms > 0) a.predicted_pause_ms = m.predicted_pause_ms;
     d.actions.push_back(std::move(a));
   }
   d.notes = from.notes;

@@ -400,7 +400,9 @@ ipc::decision_info service::describe(const policies::decision_record& from) cons
                 : r->state == engine::move_state::cancelled ? ipc::action_outcome::cancelled
                                                             : ipc::action_outcome::failed;
     if (!r->detail.empty()) a.detail = r->detail;
-    if (a.outcome == ipc::action_outcome::done) a.pause_ms = r->pause_ms;
+    if (a.outcome != ipc::action_outcome::done) continue;
+    a.pause_ms = r->pause_ms;
+    a.took_ms = r->took_ms;
   }
   return d;
 }

@@ -458,9 +458,13 @@ struct action_info {
   action_outcome outcome = action_outcome::planned;
   std::optional<std::string> detail;
   std::optional<double> pause_ms;
+  std::optional<double> took_ms;
+  std::optional<double> predicted_ms;
+  std::optional<double> predicted_pause_ms;
 };
 BOOST_DESCRIBE_STRUCT(action_info, (),
-                      (verb, subject, from, to, bytes, reason, outcome, detail, pause_ms))
+                      (verb, subject, from, to, bytes, reason, outcome, detail, pause_ms, took_ms,
+                       predicted_ms, predicted_pause_ms))
 
 struct decision_info {
   std::int64_t id = 0;

@@ -76,11 +76,21 @@ struct alike_actions {
     }
     return sum;
   }
+  // One after the other.
+  std::optional<double> predicted_ms() const {
+    double sum = 0;
+    for (const action_info& one : actions) {
+      if (!one.predicted_ms) return std::nullopt;
+      sum += *one.predicted_ms;
+    }
+    return sum;
+  }
 };
 
 bool alike(const action_info& a, const action_info& b) {
   return a.verb == b.verb && a.from == b.from && a.to == b.to && a.outcome == b.outcome &&
-         a.pause_ms == b.pause_ms && a.reason == b.reason && a.detail == b.detail;
+         a.pause_ms == b.pause_ms && a.took_ms == b.took_ms && a.reason == b.reason &&
+         a.detail == b.detail;
 }
 
 std::vector<alike_actions> join_alike(std::span<const action_info> actions) {
@@ -94,6 +104,16 @@ std::vector<alike_actions> join_alike(std::span<const action_info> actions) {
     first = last;
   }
   return joined;
+}
+
+// "pause 8.1 ms, predicted 9.0 ms"; empty when nothing was predicted.
+std::string compared(const std::string& what, std::optional<double> measured,
+                     std::optional<double> predicted) {
+  if (!predicted) {
+    return {};
+  }
+  return what + (measured ? " " + ms_text(*measured) + ", predicted " : " is predicted to be ") +
+         ms_text(*predicted);
 }
 
 void print_actions(const context& with, const std::vector<action_info>& actions) {
@@ -113,6 +133,15 @@ void print_actions(const context& with, const std::vector<action_info>& actions)
               one.pause_ms ? ms_text(*one.pause_ms) : "", one.detail.value_or(one.reason)});
   }
   with.print(rows);
+  for (const alike_actions& group : join_alike(actions)) {
+    const action_info& one = group.actions.front();
+    const std::string pause = compared("pause", one.pause_ms, one.predicted_pause_ms);
+    const std::string time = compared("time", one.took_ms, group.predicted_ms());
+    if (!pause.empty() || !time.empty()) {
+      with.out() << printable(group.subject()) << ": " << pause
+                 << (pause.empty() || time.empty() ? "" : "; ") << time << "\n";
+    }
+  }
 }
 
 // The sentences that the daemon made say all; without them, the tables do.

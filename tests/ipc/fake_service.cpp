@@ -40,7 +40,7 @@ decision_info decision(std::int64_t id) {
                              "bring VRAM back to 84 %"});
   for (const char* part : {"layer.1.ffn", "layer.1.attn"}) {
     made.actions.push_back({action_verb::move, part, gpu, "cpu", 3 * mib, "bring VRAM back to 84 %",
-                            action_outcome::done, std::nullopt, 1.25});
+                            action_outcome::done, std::nullopt, 1.25, 7.5, 4.0, 1.5});
   }
   made.actions.push_back({action_verb::move,
                           "layer.0.ffn",
@@ -50,6 +50,9 @@ decision_info decision(std::int64_t id) {
                           "bring VRAM back to 84 %",
                           action_outcome::failed,
                           "no room",
+                          {},
+                          {},
+                          4.0,
                           {}});
   made.text = "vram-spill moved layer.1.ffn to cpu.";
   return made;

@@ -402,7 +402,10 @@ TEST_F(terranectl_test, plan_explain_and_why_tell_in_sentences) {
   EXPECT_THAT(out.str(), HasSubstr("a dry run"));
   EXPECT_EQ(run({"explain", "41"}), 0);
   EXPECT_THAT(out.str(), HasSubstr("vram-spill moved layer.1.ffn to cpu."));
-  EXPECT_THAT(out.str(), HasSubstr("1.25 ms"));
+  EXPECT_THAT(out.str(),
+              HasSubstr("2: layer.1.ffn to layer.1.attn: pause 1.25 ms, predicted 1.50 ms; "
+                        "time 7.50 ms, predicted 8.00 ms\n"));
+  EXPECT_THAT(out.str(), HasSubstr("layer.0.ffn: time is predicted to be 4.00 ms\n"));
   EXPECT_THAT(out.str(), HasSubstr("2: layer.1.ffn to layer.1.attn"));
   EXPECT_THAT(out.str(), HasSubstr("6.0 MiB"));
   EXPECT_THAT(out.str(), HasSubstr("layer.0.ffn"));
