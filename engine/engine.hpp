@@ -164,6 +164,12 @@ struct decode_time {
   std::uint64_t tokens = 0;
   double ms = 0;
 };
+// The same of the placement before, as it was left.
+struct past_decode {
+  std::uint64_t revision = 0;        // 0: there was none
+  std::vector<std::uint32_t> parts;  // device by part
+  std::vector<decode_time> times;    // by device
+};
 struct engine_status {
   std::uint64_t revision = 0;
   std::vector<part_status> parts;  // as loaded_model().parts()
@@ -172,7 +178,8 @@ struct engine_status {
   std::uint64_t steps = 0, tokens = 0;
   double decode_tok_s = 0;                // over the last steps that decoded
   std::vector<decode_time> decode_times;  // by device
-  std::vector<link_traffic> links;        // those that have been used
+  past_decode decode_before;
+  std::vector<link_traffic> links;  // those that have been used
 };
 
 // Sessions as they come and go; called on the loop's thread.

@@ -159,9 +159,10 @@ void control_loop::look_for_troubles() {
   for (const std::string& l : lost_)
     if (!l.empty()) now.push_back(l);
   const std::int64_t time = now_();
+  std::vector<std::string> fresh;
   const auto add = [&](std::string what) {
     const auto [seen, first] = told_troubles_.try_emplace(what, time);
-    if (first) tell_warning(events_, what);
+    if (first) fresh.push_back(what);
     seen->second = time;
     now.push_back(std::move(what));
   };
@@ -173,8 +174,12 @@ void control_loop::look_for_troubles() {
   if (kept_in_ != nullptr)
     if (std::string what = kept_in_->trouble(); !what.empty()) add(std::move(what));
   std::erase_if(told_troubles_, [&](const auto& t) { return time - t.second > trouble_memory_ms; });
-  std::lock_guard lock(guard_);
-  troubles_ = std::move(now);
+  {
+    std::lock_guard lock(guard_);
+    troubles_ = std::move(now);
+  }
+  // Who hears of one finds it in Status.
+  for (const std::string& what : fresh) tell_warning(events_, what);
 }
 
 void control_loop::publish(const policies::decision& d) {

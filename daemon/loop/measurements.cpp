@@ -45,26 +45,38 @@ void measurements::take_links(const engine::engine_status& status, std::int64_t 
   }
 }
 
+void measurements::take_parts(const engine::engine_status& status, std::int64_t now_ms) {
+  if (status.revision != seen_revision_) {
+    const engine::past_decode& before = status.decode_before;
+    if (before.revision != seen_revision_) seen_.clear();
+    if (before.revision != 0) add_times(before.times, before.parts, status, now_ms);
+    seen_.clear();
+  }
+  seen_revision_ = status.revision;
+  std::vector<std::uint32_t> where;
+  for (const engine::part_status& p : status.parts) where.push_back(p.device);
+  add_times(status.decode_times, where, status, now_ms);
+}
+
 // What a device took is shared among its parts by the bytes that a token reads: weights and KV, of
 // the embedding one row. So attention is taken to read as fast as matrices are read, which is what
 // `spill: cheaper` goes by as well where it knows no better.
-void measurements::take_parts(const engine::engine_status& status, std::int64_t now_ms) {
-  if (status.revision != seen_revision_) seen_.clear();
-  seen_revision_ = status.revision;
-  seen_.resize(status.decode_times.size());
-  for (std::uint32_t d = 0; d < status.decode_times.size(); d++) {
-    const engine::decode_time& now = status.decode_times[d];
-    const engine::decode_time before = std::exchange(seen_[d], now);
+void measurements::add_times(const std::vector<engine::decode_time>& times,
+                             const std::vector<std::uint32_t>& where,
+                             const engine::engine_status& status, std::int64_t now_ms) {
+  seen_.resize(times.size());
+  for (std::uint32_t d = 0; d < times.size(); d++) {
+    const engine::decode_time now = times[d], before = std::exchange(seen_[d], now);
     if (now.tokens <= before.tokens || now.ms <= before.ms) continue;
     const auto tokens = static_cast<double>(now.tokens - before.tokens);
     const auto reads = [&](std::size_t p) {
-      const bool here = status.parts[p].device == d && p != embedding_;
       const engine::part_status& part = status.parts[p];
+      const bool here = where[p] == d && p != embedding_;
       return here ? static_cast<double>(part.weight_bytes + part.kv_bytes) : 0.0;
     };
     double all = 0;
-    for (std::size_t p = 0; p < status.parts.size(); p++) all += reads(p);
-    for (std::uint32_t p = 0; p < status.parts.size(); p++)
+    for (std::size_t p = 0; p < where.size(); p++) all += reads(p);
+    for (std::uint32_t p = 0; p < where.size(); p++)
       if (reads(p) > 0)
         part_times_[{p, d}].add(tokens, (now.ms - before.ms) * reads(p) / all, now_ms,
                                 part_half_life_ms);

@@ -50,6 +50,9 @@ class measurements {
 
   void take_links(const engine::engine_status& status, std::int64_t now_ms);
   void take_parts(const engine::engine_status& status, std::int64_t now_ms);
+  void add_times(const std::vector<engine::decode_time>& times,
+                 const std::vector<std::uint32_t>& where, const engine::engine_status& status,
+                 std::int64_t now_ms);
 
   std::uint32_t embedding_;
   std::vector<first_part_time> first_;

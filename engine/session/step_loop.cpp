@@ -431,6 +431,7 @@ engine_status step_loop::status() const {
   out.tokens = tokens_;
   out.decode_tok_s = decode_tok_s_;
   out.decode_times = decode_times_;
+  out.decode_before = decode_before_;
   for (part_index p = 0; p < parts_.size(); p++) {
     part_status part;
     part.device = placement().parts[p];

@@ -139,6 +139,7 @@ class step_loop {
   std::uint64_t steps_ = 0, tokens_ = 0;
   double decode_tok_s_ = 0;
   std::vector<decode_time> decode_times_;  // by device, since the last commit
+  past_decode decode_before_;
 
   std::mutex guard_;
   std::condition_variable wake_;

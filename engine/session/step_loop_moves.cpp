@@ -245,9 +245,10 @@ result<step_loop::commit_report> step_loop::commit(move_job& job) {
     parts_[p] = {std::move(job.blocks_after[p]), std::chrono::system_clock::now(),
                  std::chrono::steady_clock::now(), job.status.by, job.status.reason};
   }
+  decode_before_ = {revision_, job.old_plan->where().parts, std::move(decode_times_)};
+  decode_times_.assign(rooms_.size(), {});
   revision_++;
   pages_version_++;
-  decode_times_.assign(rooms_.size(), {});
   const steady_time end = std::chrono::steady_clock::now();
   const double pause_ms = std::chrono::duration<double, std::milli>(end - begin).count();
   for (auto& s : sessions_) {

@@ -81,6 +81,7 @@ TEST(measurements, a_part_takes_its_share_of_its_devices_time) {
   EXPECT_EQ(now.tokens_per_s, 12);
   // The part comes to the CPU: the engine counts anew, what was measured elsewhere stays.
   s.revision = 2;
+  s.decode_before = {1, {0, 1, 1}, s.decode_times};  // nothing since
   s.parts[1].device = 0;
   s.decode_times[0] = {200, 400};
   s.decode_times[1] = {200, 800};
@@ -89,6 +90,29 @@ TEST(measurements, a_part_takes_its_share_of_its_devices_time) {
   EXPECT_DOUBLE_EQ(policies::measured_ms(now.parts[1], "cpu"), 2);
   EXPECT_DOUBLE_EQ(policies::measured_ms(now.parts[1], "card"), 1);
   EXPECT_GT(policies::measured_ms(now.parts[2], "card"), 3.5);  // alone there now
+}
+
+// A reply that is over between two looks, and a move after it.
+TEST(measurements, what_ran_before_a_move_counts) {
+  measurements m(0, {});
+  engine::engine_status s = machine();
+  s.decode_times[1] = {50, 100};
+  m.take(s, 0);
+  s.decode_before = {1, {0, 1, 1}, s.decode_times};
+  s.decode_before.times[1] = {100, 300};
+  s.decode_times.assign(2, {});
+  s.revision = 2;
+  s.parts[2].device = 0;
+  m.take(s, 0);
+  EXPECT_DOUBLE_EQ(policies::measured_ms(seen(m).parts[2], "card"), 3 * 30.0 / 40);
+  EXPECT_EQ(policies::measured_ms(seen(m).parts[2], "cpu"), 0);
+  // Two moves between two looks: what was there last was not seen before.
+  s.decode_before = {3, {0, 1, 0}, {{10, 10}, {10, 10}}};
+  s.revision = 4;
+  m.take(s, 0);
+  EXPECT_DOUBLE_EQ(policies::measured_ms(seen(m).parts[2], "cpu"), 1);
+  m.take(s, 0);
+  EXPECT_DOUBLE_EQ(policies::measured_ms(seen(m).parts[2], "cpu"), 1);
 }
 
 // A policy that asks what is cheaper to move must not find KV to be read at a speed made of nothing
