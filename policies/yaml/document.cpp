@@ -44,7 +44,11 @@ class tree_builder : public YAML::EventHandler {
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
     // yaml-cpp tags a plain scalar "?" and a quoted or block one "!".
-    if (tag != "?" && tag != "!") refuse(at(mark), "tags (" + tag + ") are not allowed here");
+    if (tag != "?" && tag != "!") refuse_tag(mark, tag);
+    // yaml-cpp 0.7 makes single bytes of the escapes \N and \_ (U+0085 and U+00A0).
+    if (find_not_utf8(file_, value))
+      refuse(at(mark), "'" + with_escapes(value) +
+                           "' is not UTF-8: write the characters of \\N and \\_ themselves");
     node n = leaf(node_kind::scalar, mark, anchor);
     n.quoted = tag == "!";
     n.text = value;
@@ -80,6 +84,10 @@ class tree_builder : public YAML::EventHandler {
     throw refused{diagnostic{severity::error, std::move(where), std::move(message)}};
   }
 
+  [[noreturn]] void refuse_tag(const YAML::Mark& mark, const std::string& tag) const {
+    refuse(at(mark), "tags (" + with_escapes(tag) + ") are not allowed here");
+  }
+
   node leaf(node_kind kind, const YAML::Mark& mark, YAML::anchor_t anchor) {
     if (anchor != 0) refuse(at(mark), "anchors (&name) are not allowed here");
     if (++count_ > max_nodes) {
@@ -93,7 +101,7 @@ class tree_builder : public YAML::EventHandler {
 
   void open(node_kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
     if (tag != "?" && tag != "!" && !tag.empty()) {
-      refuse(at(mark), "tags (" + tag + ") are not allowed here");
+      refuse_tag(mark, tag);
     }
     if (levels_.size() >= static_cast<std::size_t>(max_depth)) {
       refuse(at(mark), "nested more than " + std::to_string(max_depth) + " levels deep");
