@@ -1,5 +1,5 @@
-// The sentences from which explain, plan and why build their texts. Each ends without a newline, but
-// for lists. Pure; any thread.
+// The sentences from which explain, plan and why build their texts. Each ends without a newline,
+// but for lists. Pure; any thread.
 #pragma once
 
 #include <string>

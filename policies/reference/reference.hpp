@@ -20,8 +20,8 @@ std::string test_schema();
 std::string page();
 // A `---@meta` file for lua-language-server.
 std::string lua_stubs();
-// A `.luarc.json` that has lua-language-server read the stubs at that path, and forget what policies
-// do not have of Lua's library.
+// A `.luarc.json` that has lua-language-server read the stubs at that path, and forget what
+// policies do not have of Lua's library.
 std::string lua_settings(std::string_view stubs);
 
 // A file that is made, and its place in the folder policies/.
