@@ -1,10 +1,10 @@
 #include "engine/engine.hpp"
 
 #include <algorithm>
-#include <optional>
 #include <thread>
 
 #include "engine/migration/mover.hpp"
+#include "engine/placement/scratch.hpp"
 #include "engine/session/step_loop.hpp"
 #include "engine/tokenizer/from_gguf.hpp"
 #include "engine/tuning/model_kernels.hpp"
@@ -66,18 +66,10 @@ result<void> tune_all(const model& of, const device_rooms& rooms, const workspac
   return {};
 }
 
-// What engine_options::attention_bytes says, its 0 made a number. The same for all devices: those
-// that hold a layer's pages attend the same rows together.
-std::uint64_t attention_bytes(const device_rooms& rooms, const engine_options& options) {
-  if (options.attention_bytes != 0) return options.attention_bytes;
-  std::optional<std::uint64_t> smallest;
-  for (const std::unique_ptr<device_room>& room : rooms) {
-    const device_info& on = room->on->info();
-    if (on.host_memory) continue;
-    const std::uint64_t own = usual_attention_bytes(on);
-    smallest = std::min(smallest.value_or(own), own);
-  }
-  return smallest.value_or(usual_attention_bytes(rooms[0]->on->info()));
+std::vector<const device*> devices_of(const device_rooms& rooms) {
+  std::vector<const device*> out;
+  for (const std::unique_ptr<device_room>& room : rooms) out.push_back(room->on.get());
+  return out;
 }
 
 class local_engine final : public inference_engine {
@@ -244,7 +236,7 @@ result<std::unique_ptr<inference_engine>> inference_engine::start(
     rooms->back()->weights.load_by(std::max(1u, std::thread::hardware_concurrency()));
   }
   const workspace_shape shape{options.rows, options.sessions, options.context_tokens,
-                              attention_bytes(*rooms, options)};
+                              attention_bytes(devices_of(*rooms), options)};
   ok = tune_all(*of, *rooms, shape, options);
   if (!ok) return tl::unexpected<error>(ok.error());
   options.tuning.progress = {};  // it was the start's

@@ -285,10 +285,10 @@ void lifetime::stop() {
   events_.publish(event_now(ipc::event_kind::stopping, "the daemon is stopping"));
   sd_notify(0, "STOPPING=1\nSTATUS=Stopping");
   loading_.give_up();
-  if (loop_) loop_->save();
   answers_.set_stopping();
   server_.stop();
   answers_.finish();
+  if (loop_) loop_->save();  // after the last order has been answered
 }
 
 }  // namespace

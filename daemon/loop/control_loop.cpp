@@ -136,7 +136,7 @@ std::vector<std::string> control_loop::keep(state_file& in) {
 void control_loop::save() {
   if (kept_in_ == nullptr) return;
   kept_ms_ = now_();
-  kept_in_->put(to_text({state_, last_.disabled, last_.yields}, now(kept_ms_),
+  kept_in_->put(to_text({state_, orders_.disabled(), orders_.yields()}, now(kept_ms_),
                         name_of(engine_.loaded_model())));
 }
 

@@ -31,6 +31,11 @@ std::vector<std::string> orders::disabled() const {
   return disabled_;
 }
 
+std::vector<policies::yield_order> orders::yields() const {
+  std::lock_guard lock(guard_);
+  return yields_;
+}
+
 void orders::yield(policies::yield_order order, engine::device& device, told tell) {
   std::lock_guard lock(guard_);
   std::erase_if(yields_, [&](const auto& y) { return y.device == order.device; });
@@ -66,22 +71,23 @@ void orders::put_into(policies::snapshot& s) {
 }
 
 void orders::look(std::int64_t now_ms) {
-  std::vector<std::pair<told, yield_outcome>> ready;
+  std::vector<waiting> ready;
   {
     std::lock_guard lock(guard_);
     std::erase_if(waiting_, [&](waiting& w) {
-      const std::uint64_t left = ours_on(*w.device);
       const bool ordered = std::any_of(yields_.begin(), yields_.end(),
                                        [&](const auto& y) { return y.device == w.name; });
-      if (left > 0 && ordered && now_ms < w.until_ms) return false;
-      if (left == 0) w.device->trim();  // what is kept for later is not free yet
-      ready.emplace_back(std::move(w.tell),
-                         yield_outcome{left == 0, left > 0 ? left : w.before_bytes,
-                                       w.device->driver_used_bytes()});
+      if (ours_on(*w.device) > 0 && ordered && now_ms < w.until_ms) return false;
+      ready.push_back(std::move(w));
       return true;
     });
   }
-  for (auto& [tell, outcome] : ready) tell(outcome);
+  // Outside the lock: a driver may take its time.
+  for (waiting& w : ready) {
+    const std::uint64_t left = ours_on(*w.device);
+    if (left == 0) w.device->trim();  // what is kept for later is not free yet
+    w.tell({left == 0, left > 0 ? left : w.before_bytes, w.device->driver_used_bytes()});
+  }
 }
 
 }  // namespace terrane::daemon

@@ -28,6 +28,7 @@ class orders {
   void switch_policy(const std::string& name, bool enabled);
   bool is_disabled(const std::string& name) const;
   std::vector<std::string> disabled() const;
+  std::vector<policies::yield_order> yields() const;
 
   // Another order for the same device replaces the first. `tell` is called once: when nothing of
   // ours is left on `device` and what it kept has been given back, or when that took too long.

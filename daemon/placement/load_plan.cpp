@@ -70,9 +70,13 @@ void add_links(const std::vector<device_facts>& devices, placement::request& to)
     }
 }
 
-std::uint64_t scratch_of(engine::device& on, const engine::model& of,
+std::uint64_t scratch_of(const std::vector<std::unique_ptr<engine::device>>& devices,
+                         std::size_t which, const engine::model& of,
                          const engine::engine_options& options) {
-  return engine::scratch_bytes(on, of, options) + (on.info().host_memory ? 0 : driver_bytes);
+  std::vector<const engine::device*> all;
+  for (const auto& d : devices) all.push_back(d.get());
+  engine::device& on = *devices[which];
+  return engine::scratch_bytes(on, all, of, options) + (on.info().host_memory ? 0 : driver_bytes);
 }
 
 void add_pools(const std::vector<device_facts>& devices, std::uint64_t host_bytes,
@@ -113,7 +117,7 @@ std::vector<device_facts> look_at(const std::vector<std::unique_ptr<engine::devi
     f.reserve_bytes = configured[d].reserve_bytes;
     f.rank = configured[d].rank;
     f.host_memory = from.info().host_memory;
-    f.scratch_bytes = scratch_of(from, of, options);
+    f.scratch_bytes = scratch_of(devices, d, of, options);
     const std::uint64_t limit = from.limit_bytes(), driver = from.driver_used_bytes();
     // Under a budget the device is as large as the budget, as telemetry has it.
     if (from.budget_bytes() == 0) f.others_bytes = std::min(limit, driver);
@@ -189,7 +193,7 @@ std::function<void(placement::request&)> at_context(
   return [&devices, &of, other = options](placement::request& r) mutable {
     other.context_tokens = r.context_tokens;
     for (std::size_t d = 0; d < devices.size(); d++)
-      r.devices[d].fee_bytes = scratch_of(*devices[d], of, other);
+      r.devices[d].fee_bytes = scratch_of(devices, d, of, other);
   };
 }
 

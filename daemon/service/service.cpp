@@ -153,8 +153,11 @@ void service::devices(const ipc::caller&, ipc::answer<ipc::devices_reply> to) {
       loop.look([&](const auto&, const policies::snapshot& last, const auto&, const auto&) {
         if (d >= last.devices.size()) return 0;
         const policies::device_state& seen = last.devices[d];
-        i.others_bytes =
-            static_cast<std::int64_t>(std::max(0.0, seen.vram_used.value - seen.vram_ours.value));
+        // Where a card has two drivers, what is not this device's is not all others'.
+        const double others = seen.vram_others.present()
+                                  ? seen.vram_others.value
+                                  : seen.vram_used.value - seen.vram_ours.value;
+        i.others_bytes = static_cast<std::int64_t>(std::max(0.0, others));
         if (seen.temp_c.present()) i.temperature_c = seen.temp_c.value;
         return 0;
       });

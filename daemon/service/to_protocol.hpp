@@ -1,6 +1,6 @@
 // The words of the engine in those of the control protocol, and back; those of the policies are in
-// policy_words.hpp. A word that is new
-// on one side is a warning of the compiler here (-Wswitch). Pure; any thread.
+// policy_words.hpp. A word that is new on one side is a warning of the compiler here (-Wswitch).
+// Pure; any thread.
 #pragma once
 
 #include "daemon/service/policy_words.hpp"

@@ -46,7 +46,7 @@ step_size rounded(step_size exact) {
 }
 
 execution_plan::execution_plan(const model& of, const device_rooms& rooms, residency where)
-    : model_(of), rooms_(rooms), where_(std::move(where)) {
+    : model_(of), rooms_(rooms), where_(std::move(where)), busy_ms_(rooms.size(), 0) {
   std::uint32_t used = 0;
   for (std::uint32_t d : where_.parts) used |= 1U << d;
   for (std::uint32_t mask : where_.away) used |= mask;
@@ -200,7 +200,7 @@ result<void> execution_plan::submit(const stage& s) {
 
 result<void> execution_plan::wait(device_room& room) {
   result<void> ok = room.on->wait();
-  if (!busy_since_ || busy_ms_.empty()) return ok;
+  if (!busy_since_) return ok;
   const std::chrono::duration<double, std::milli> took =
       std::chrono::steady_clock::now() - *busy_since_;
   busy_ms_[room.index] += took.count();

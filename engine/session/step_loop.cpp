@@ -157,16 +157,22 @@ void step_loop::step() {
   steps_++;
   last_size_ = size_;
   for (std::size_t i = 0; i < spans_.size(); i++) span_sessions_[i]->computed += spans_[i].rows;
+  const bool decodes =
+      !logit_rows_.empty() && spans_.size() == static_cast<std::size_t>(inputs_.rows());
+  // Before the tokens are given: a reply that ends may put another plan in this one's place.
+  if (decodes) note_decode_times();
   hand_out();
   const double seconds = ms_between(begin, std::chrono::steady_clock::now()) / 1000.0;
-  if (!logit_rows_.empty() && spans_.size() == static_cast<std::size_t>(inputs_.rows())) {
-    const double now = static_cast<double>(spans_.size()) / seconds;
-    decode_tok_s_ = decode_tok_s_ == 0 ? now : 0.9 * decode_tok_s_ + 0.1 * now;
-    for (std::uint32_t d : plan_->devices()) {
-      if (plan_->busy_ms()[d] == 0) continue;
-      decode_times_[d].tokens += spans_.size();
-      decode_times_[d].ms += plan_->busy_ms()[d];
-    }
+  if (!decodes) return;
+  const double now = static_cast<double>(spans_.size()) / seconds;
+  decode_tok_s_ = decode_tok_s_ == 0 ? now : 0.9 * decode_tok_s_ + 0.1 * now;
+}
+
+void step_loop::note_decode_times() {
+  for (std::uint32_t d : plan_->devices()) {
+    if (plan_->busy_ms()[d] == 0) continue;
+    decode_times_[d].tokens += spans_.size();
+    decode_times_[d].ms += plan_->busy_ms()[d];
   }
 }
 

@@ -89,6 +89,7 @@ class step_loop {
   bool gather();
   void add_rows(session& s, std::size_t count);
   void step();
+  void note_decode_times();
   void hand_out();
   void give_token(session& s, std::span<const float> logits, std::uint64_t hash);
   void finish(session& s, stop_reason reason, std::optional<error> failure = {});

@@ -195,7 +195,15 @@ void device_tuning::set(const kernel_shape& shape, tuned_kernel found) {
 
 kernel_layout device_tuning::layout(const kernel_shape& shape) const {
   const tuned_kernel* known = find(shape);
-  return known == nullptr ? default_layout(shape) : known->chosen;
+  if (known == nullptr) return default_layout(shape);
+  kernel_layout chosen = known->chosen;
+  // A file may say what is possible for other shapes only.
+  const auto* of = std::get_if<kernels::attention_shape>(&shape.what);
+  if (auto* layout = std::get_if<kernels::attention_tuning>(&chosen); layout && of) {
+    layout->rows = std::min(layout->rows, kernels::attention_rows(*of));
+    if (kernels::attention_warps(*of) == 1) layout->warps = 1;
+  }
+  return chosen;
 }
 
 }  // namespace terrane::engine

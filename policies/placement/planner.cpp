@@ -260,6 +260,7 @@ class pool_planning {
     for (std::uint32_t d : of.devices)
       if (d != first) limit(d);
     if (!check(r)) return tl::unexpected<refusal>(refusal{});  // too little for what is pinned
+    if (divisions_left_-- <= 0) return tl::unexpected<refusal>(refusal{});
     return run(r);
   }
 
@@ -270,6 +271,9 @@ class pool_planning {
 
   const effort& most_;
   const placed& now_;
+  // Of all pools together, each a plan: a pool is divided within each division of the one before
+  // it, so the first whole answer needs one for each pool, and all of them would be too many.
+  int divisions_left_ = 128;
 };
 
 }  // namespace

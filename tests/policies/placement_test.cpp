@@ -242,6 +242,25 @@ TEST(placement_plan, two_drivers_of_a_card_are_one_card) {
   EXPECT_THAT(none.error().message, HasSubstr("cpu is left out: its speed could not be measured"));
 }
 
+// Eight cards, each with two drivers: ways to divide them are counted in all, not for each.
+TEST(placement_plan, many_pools_are_divided_in_a_bounded_number_of_ways) {
+  request r = transformer(64, 400 * mib, 1200 * mib, 64 * 1024);
+  for (std::uint32_t card = 0; card < 8; card++) {
+    const std::string name = std::to_string(card);
+    const std::uint32_t cuda = add_device(r, "cuda:" + name, 13 * gib, 900e9);
+    const std::uint32_t vulkan = add_device(r, "vulkan:" + name, 13 * gib, 880e9);
+    r.pools.push_back({"the memory of card " + name, {cuda, vulkan}, 13 * gib});
+  }
+  add_device(r, "cpu", 512 * gib, 50e9);
+  const auto a = placement::plan(r, {20, 4, 2, 2'000, 100'000});
+  ASSERT_TRUE(a.has_value()) << a.error().message;
+  for (const auto& pool : r.pools) {
+    std::uint64_t held = 0;
+    for (std::uint32_t d : pool.devices) held += a->predicted.devices[d].held_bytes();
+    EXPECT_LE(held, pool.budget_bytes) << pool.name;
+  }
+}
+
 TEST(placement_plan, what_one_of_a_pool_cannot_hold_another_may) {
   // 5 GiB of weights; the CPU may have 4 of the host's 6, the integrated GPU as much.
   request r = transformer(32, 40 * mib, 120 * mib, 0);

@@ -39,6 +39,9 @@ const std::string& peer_copier::no_path(const card_parts& from) {
   std::lock_guard lock(probing_);
   if (auto known = no_path_.find(name); known != no_path_.end()) return known->second;
   result<void> ok = probe(from);
+  // A card that is full now need not be so for ever.
+  static const std::string full = "a card has no room to try it";
+  if (!ok && ok.error().code == error_code::no_room) return full;
   return no_path_.emplace(name, ok ? "" : to_string(ok.error())).first->second;
 }
 

@@ -86,6 +86,23 @@ TEST(replies, end_all_when_the_engine_does) {
   for (const auto& reply : replies) EXPECT_TRUE(reply->ended());
 }
 
+// The last token of a reply whose pages were away ends the plan that computed it.
+TEST(replies, end_while_their_pages_are_away) {
+  auto e = tiny_engine();
+  const auto reply = std::make_shared<bench::recorder>();
+  const result<engine::session_id> id = e->generate(request(*e, 200, 120), reply);
+  ASSERT_TRUE(id.has_value());
+  reply->wait_for(2);
+  engine::move_request away;
+  away.spill = engine::spill_request{*id, 0, 1};
+  const engine::move_status moved = bench::move_and_wait(*e, std::move(away));
+  ASSERT_EQ(moved.state, engine::move_state::committed);
+  EXPECT_EQ(reply->wait().reason, engine::stop_reason::max_tokens);
+  const auto next = std::make_shared<bench::recorder>();
+  ASSERT_TRUE(e->generate(request(*e, 10, 5), next).has_value());
+  EXPECT_EQ(next->wait().reason, engine::stop_reason::max_tokens);
+}
+
 // Pages are freed beside the step loop; a request that needs them waits for that instead of
 // failing.
 TEST(replies, find_the_room_that_is_coming_back) {

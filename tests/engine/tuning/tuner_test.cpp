@@ -354,6 +354,23 @@ TEST(device_tuning, many_rows_lie_side_by_side_on_a_gpu) {
   EXPECT_EQ(attention(64), kernels::attention_rows(shape));
 }
 
+TEST(device_tuning, what_is_remembered_is_cut_to_what_the_shape_can_have) {
+  device_info info;
+  info.kind = device_kind::cuda;
+  device_tuning t(info);
+  const kernels::attention_shape odd{8, 8, 96, 0.1F, 0};  // heads of no whole 64
+  ASSERT_EQ(kernels::attention_rows(odd), 1U);
+  for (const kernels::attention_tuning wrong :
+       {kernels::attention_tuning{.rows = 4}, kernels::attention_tuning{.warps = 2}}) {
+    tuned_kernel kernel;
+    kernel.chosen = kernel.by_default = wrong;
+    t.set({odd, 64}, kernel);
+    const auto layout = std::get<kernels::attention_tuning>(t.layout({odd, 64}));
+    EXPECT_EQ(layout.rows, 1U);
+    EXPECT_EQ(layout.warps, 1);
+  }
+}
+
 TEST(device_tuning, shapes_are_named_in_words) {
   device_info info;
   info.host_memory = true;
