@@ -98,10 +98,12 @@ void control_loop::tick() {
     std::lock_guard lock(guard_);
     made = policies::evaluate(*set, snapshot, state_);
     past_.add(made);
-    last_ = std::move(snapshot);
+    last_ = snapshot;
+    // The state has taken them in: who asks what would be decided now must not count them again.
+    last_.completed.clear();
   }
-  if (recorder_ != nullptr) recorder_->after_tick(*set, last_, made);
-  const bool moved = !made.records.empty() || !last_.completed.empty();
+  if (recorder_ != nullptr) recorder_->after_tick(*set, snapshot, made);
+  const bool moved = !made.records.empty() || !snapshot.completed.empty();
   if (ordered || moved || last_.time_ms - kept_ms_ >= kept_at_least_each_ms) save();
   tell_lost_devices();
   look_for_troubles();

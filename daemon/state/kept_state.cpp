@@ -27,12 +27,19 @@ std::string sum_of(std::string_view text) {
   return std::to_string(hash);
 }
 
+// Milliseconds that may be added and subtracted. Throws as read() does.
+std::int64_t time_of(const json::value& v) {
+  constexpr std::int64_t farthest = std::int64_t{1} << 53;
+  const std::int64_t ms = v.as_int64();
+  if (ms < -farthest || ms > farthest) throw std::runtime_error("a time out of bounds");
+  return ms;
+}
+
 // Throws what Boost.JSON does when something is missing or another kind of value.
 kept_state read(const json::object& head, std::string_view memory, const instant& at,
                 const std::string& model) {
-  const instant then{json::value_to<std::string>(head.at("boot")),
-                     head.at("boottime_ms").as_int64(), head.at("unix_ms").as_int64(),
-                     head.at("clock_ms").as_int64()};
+  const instant then{json::value_to<std::string>(head.at("boot")), time_of(head.at("boottime_ms")),
+                     time_of(head.at("unix_ms")), time_of(head.at("clock_ms"))};
   const std::int64_t passed = passed_ms(then, at);
   kept_state kept;
   auto state = policies::trace::state_from_text(memory, at.clock_ms, passed);
@@ -50,9 +57,9 @@ kept_state read(const json::object& head, std::string_view memory, const instant
     policies::yield_order y;
     y.device = json::value_to<std::string>(from.at("device"));
     y.by = json::value_to<std::string>(from.at("by"));
-    y.since_ms = from.at("since_ms").as_int64() + shift;
+    y.since_ms = time_of(from.at("since_ms")) + shift;
     if (const json::value& until = from.at("until_ms"); !until.is_null()) {
-      y.until_ms = until.as_int64() + shift;
+      y.until_ms = time_of(until) + shift;
       if (y.until_ms <= at.clock_ms) continue;
     }
     kept.yields.push_back(std::move(y));
@@ -90,15 +97,15 @@ std::string to_text(const kept_state& kept, const instant& at, const std::string
         y.until_ms == policies::reading::never ? json::value(nullptr) : json::value(y.until_ms);
     yields.push_back(std::move(one));
   }
-  const json::object head{{"terraned_state", version},
-                          {"boot", at.boot},
-                          {"boottime_ms", at.boottime_ms},
-                          {"unix_ms", at.unix_ms},
-                          {"clock_ms", at.clock_ms},
-                          {"model", model},
-                          {"disabled", json::value_from(kept.disabled)},
-                          {"yields", std::move(yields)},
-                          {"memory_sum", sum_of(memory)}};
+  json::object head{{"terraned_state", version},
+                    {"boot", at.boot},
+                    {"boottime_ms", at.boottime_ms},
+                    {"unix_ms", at.unix_ms},
+                    {"clock_ms", at.clock_ms},
+                    {"model", model},
+                    {"disabled", json::value_from(kept.disabled)},
+                    {"yields", std::move(yields)}};
+  head["sum"] = sum_of(json::serialize(head) + memory);  // the last key
   return json::serialize(head) + "\n" + memory;
 }
 
@@ -108,17 +115,19 @@ tl::expected<kept_state, std::string> from_text(std::string_view text, const ins
   const std::string_view memory =
       end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
   try {
-    const json::value head =
-        json::parse(json::string_view(text.data(), std::min(end, text.size())));
+    json::value head = json::parse(json::string_view(text.data(), std::min(end, text.size())));
     const json::value* v =
         head.is_object() ? head.as_object().if_contains("terraned_state") : nullptr;
     if (v == nullptr) return tl::unexpected<std::string>("it is no state of terraned");
     if (*v != version)
       return tl::unexpected("it has version " + json::serialize(*v) + ", and this terraned knows " +
                             std::to_string(version));
-    if (json::value_to<std::string>(head.at("memory_sum")) != sum_of(memory))
+    const auto sum = json::value_to<std::string>(head.at("sum"));
+    json::object& rest = head.as_object();
+    rest.stable_erase(rest.find("sum"));
+    if (sum != sum_of(json::serialize(rest) + std::string(memory)))
       return tl::unexpected<std::string>("it is damaged: its sum is another");
-    return read(head.as_object(), memory, at, model);
+    return read(rest, memory, at, model);
   } catch (const std::exception& fault) {  // Boost.JSON's, of what is missing or another kind
     return tl::unexpected("it is damaged: " + std::string(fault.what()));
   }

@@ -46,10 +46,14 @@ state_file::~state_file() {
 std::optional<std::string> state_file::read() {
   std::error_code fault;
   if (!fs::exists(path_, fault)) return std::nullopt;
-  std::string text(most_bytes + 1, '\0');
-  std::ifstream in(path_, std::ios::binary);
+  // What is no file might never end, and an open of it might never return.
+  const bool is_file = fs::is_regular_file(path_, fault);
+  const std::uintmax_t bytes = is_file ? fs::file_size(path_, fault) : 0;
+  std::string text(is_file && !fault && bytes <= most_bytes ? bytes : 0, '\0');
+  std::ifstream in;
+  if (is_file) in.open(path_, std::ios::binary);
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!in.is_open() || in.bad() || !fs::is_regular_file(path_, fault)) {
+  if (fault || !in.is_open() || in.bad() || bytes > most_bytes) {
     std::lock_guard lock(guard_);
     trouble_ = "state: cannot read " + path_.string();
     return std::nullopt;

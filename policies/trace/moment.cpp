@@ -23,7 +23,7 @@ tl::expected<moment, std::string> moment_of(std::istream& in, std::optional<std:
                                    found->seen = seen;
                                    found->before = before;
                                  });
-  if (found) return std::move(*found);
+  if (found && (number || !r.fault || r.fault->cut)) return std::move(*found);
   if (r.fault) {
     return tl::unexpected(
         (r.fault->line == 0 ? "" : "line " + std::to_string(r.fault->line) + ": ") +

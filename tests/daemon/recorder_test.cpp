@@ -145,6 +145,30 @@ TEST(recorder, replays_the_folder_it_is_given) {
   EXPECT_EQ(replay_all(folder).size(), 6U);
 }
 
+// Whoever asks what would be decided now begins with the state after the tick: moves that the tick
+// has taken in must not be counted again. The recording has them.
+TEST_F(recorder_test, what_ended_is_recorded_and_then_taken_in) {
+  std::size_t seen_after = 0;
+  {
+    recorder to({folder, 64 << 20, 2});
+    control_loop loop = make_loop();
+    loop.record(to);
+    for (int i = 0; i < 200; i++) {
+      run(loop, 1);
+      seen_after += loop.look([](const auto&, const policies::snapshot& last, const auto&,
+                                 const auto&) { return last.completed.size(); });
+    }
+  }
+  std::ifstream in(files_in(folder).at(0));
+  std::size_t recorded = 0;
+  policies::trace::replay(in, nullptr,
+                          [&](const auto&, const policies::snapshot& s, const auto&, const auto&) {
+                            recorded += s.completed.size();
+                          });
+  EXPECT_GT(recorded, 0U);
+  EXPECT_EQ(seen_after, 0U);
+}
+
 TEST_F(recorder_test, a_whole_hour_fits_one_file_and_only_what_changes_is_written) {
   {
     recorder to({folder, 64 << 20, 2});
