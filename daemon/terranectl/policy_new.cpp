@@ -72,18 +72,26 @@ std::string schema_line(const std::string& schema) {
   return schema.empty() ? "" : "# yaml-language-server: $schema=" + schema + "\n";
 }
 
+// Writes what lua-language-server reads, where there are stubs and no such file yet; its path, or
+// "".
+std::string write_settings(const wanted_policy& wanted, const std::string& stubs) {
+  if (!wanted.lua || stubs.empty()) return "";
+  const fs::path settings = (fs::path(wanted.folder) / ".luarc.json").lexically_normal();
+  return write_new(settings, policies::reference::lua_settings(stubs)).empty() ? settings.string()
+                                                                               : "";
+}
+
 // How an editor learns the words, and where a person reads them.
-void help_editors(const context& with, const wanted_policy& wanted, const std::string& file) {
+void help_editors(const context& with, const wanted_policy& wanted, const std::string& file,
+                  const std::string& settings) {
   const std::string page = reference_file(wanted, page_file);
   with.out() << "Every word: " << (page.empty() ? "terranectl policy reference" : page) << "\n";
   if (file.empty()) {
     with.out() << "For an editor: terranectl policy "
                << (wanted.lua ? "stubs >terrane.lua" : "schema >policy.schema.json") << "\n";
   } else if (wanted.lua) {
-    const fs::path settings = (fs::path(wanted.folder) / ".luarc.json").lexically_normal();
-    const bool written = write_new(settings, policies::reference::lua_settings(file)).empty();
-    with.out() << (written ? "Wrote " + settings.string() + " for lua-language-server.\n"
-                           : "For lua-language-server, its stubs are " + file + "\n");
+    with.out() << (settings.empty() ? "For lua-language-server, its stubs are " + file + "\n"
+                                    : "Wrote " + settings + " for lua-language-server.\n");
   } else {
     with.out() << "Their first lines tell yaml-language-server where the schemas are.\n";
   }
@@ -119,10 +127,12 @@ int write_policy(const context& with, const wanted_policy& wanted) {
     const std::string why = write_new(path, whole);
     if (!why.empty()) return with.fail(why);
   }
+  const std::string settings = write_settings(wanted, for_editors);
   if (with.json()) {
     with.print_json({{"policy", policy.string()},
                      {"test", test.string()},
-                     {wanted.lua ? "stubs" : "schema", for_editors}});
+                     {wanted.lua ? "stubs" : "schema", for_editors},
+                     {"settings", settings}});
     return ipc::ctl::exit_done;
   }
   with.out() << "Wrote " << policy.string() << " and " << test.string() << ". Next:\n"
@@ -130,7 +140,7 @@ int write_policy(const context& with, const wanted_policy& wanted) {
              << "  terranectl policy test " << test.string() << "\n"
              << "  terranectl plan --file " << policy.string()
              << "    (asks the daemon what it would do now)\n";
-  help_editors(with, wanted, for_editors);
+  help_editors(with, wanted, for_editors, settings);
   return ipc::ctl::exit_done;
 }
 
