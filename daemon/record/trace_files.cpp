@@ -144,6 +144,8 @@ void trace_files::open_next() {
 void trace_files::fail(const std::string& what, int error) {
   // A line of which a part is there would look as if the daemon had been killed.
   const bool whole = file_ < 0 || ftruncate(file_, whole_bytes_) == 0;
+  // Empty files would push out those that hold something.
+  if (file_ >= 0 && whole_bytes_ == 0) (void)unlink(path_.c_str());
   close_file();
   std::lock_guard lock(guard_);
   // A file that was begun since has not failed.

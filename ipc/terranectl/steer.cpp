@@ -7,8 +7,8 @@
 namespace terrane::ipc::ctl {
 namespace {
 
-// The parts that are meant, the revision of the placement they were looked up in, and that
-// placement.
+// The parts that are meant, and the placement they were looked up in. What that placement was is no
+// condition unless it is asked for: policies may move at any time.
 struct wanted_move {
   move_request request;
   std::vector<part_placement> placement;
@@ -41,7 +41,7 @@ std::optional<wanted_move> request_for(const context& with,
                      "are possible");
     return std::nullopt;
   }
-  return wanted_move{{std::move(*parts), "", reply->revision}, std::move(reply->parts)};
+  return wanted_move{{std::move(*parts), "", std::nullopt}, std::move(reply->parts)};
 }
 
 void print_progress(const context& with, const move_reply& reply) {
@@ -96,7 +96,7 @@ int move_parts(const context& with, const std::vector<std::string>& patterns,
     return code;
   }
   wanted->request.device = *target;
-  wanted->request.revision = revision ? revision : wanted->request.revision;
+  wanted->request.revision = revision;
   const auto moved =
       client->stream(method_name("Move"), to_json(wanted->request),
                      [&](const boost::json::object& object, bool more) {

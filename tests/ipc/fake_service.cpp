@@ -134,6 +134,7 @@ void fake_service::devices(const caller&, answer<devices_reply> to) {
 
 void fake_service::placement(const caller&, answer<placement_reply> to) {
   to.finish({revision, parts()});
+  if (moves_by_itself) revision++;
 }
 
 void fake_service::telemetry(const caller&, answer<telemetry_reply> to) {

@@ -22,6 +22,7 @@ class fake_service : public control_service {
   bool commit_moves = false;
   std::atomic<daemon_state> state{daemon_state::ready};
   std::int64_t revision = 7;
+  bool moves_by_itself = false;  // whenever somebody has looked at the placement
   std::atomic<std::int64_t> session_owner_uid = 0;
 
   // Waits until a Generate (or Move) has arrived, and takes it out.

@@ -215,6 +215,12 @@ TEST_F(terranectl_test, a_move_that_cannot_be_is_refused_with_words) {
   EXPECT_THAT(err.str(), HasSubstr("revision 3, but the current one is 7"));
 }
 
+TEST_F(terranectl_test, a_move_does_not_mind_what_policies_move_meanwhile) {
+  start();
+  service.commit_moves = service.moves_by_itself = true;
+  EXPECT_EQ(run({"move", "layer.0-1.attn", "head", "vulkan"}), 0) << err.str();
+}
+
 TEST_F(terranectl_test, generate_prints_text_only_unless_asked) {
   start();
   service.pieces = {"Once ", "upon"};
