@@ -25,8 +25,8 @@ class nvml_source final : public telemetry_source {
       : devices_(devices),
         options_(std::move(options)),
         period_ms_(period_ms),
-        library_(std::make_shared<nvml::shared_library>(
-            options_.library.empty() ? nvml::library_name : options_.library)) {
+        library_(std::make_shared<nvml::shared_library>(options_.file.empty() ? nvml::library_name
+                                                                              : options_.file)) {
     for (const engine::device* d : devices_) add(d->info());
   }
   std::string_view name() const override { return "NVML"; }

@@ -34,7 +34,7 @@ class telemetry_source {
 using telemetry_sources = std::vector<std::unique_ptr<telemetry_source>>;
 
 struct nvml_options {
-  std::string library;  // empty: the driver's, by its usual name
+  std::string file;  // of the library; empty: the driver's, by its usual name
   // How long a sample waits for answers; what comes later is seen by the next.
   std::chrono::milliseconds patience{20};
   std::chrono::milliseconds longest_end{1000};  // that the source's end waits for an answer
