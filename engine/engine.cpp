@@ -96,7 +96,7 @@ class local_engine final : public inference_engine {
   result<session_id> generate(generate_request request,
                               std::shared_ptr<reply_observer> observer) override {
     const tuning_gate::use devices(gate_);
-    return loop_.call([&] { return loop_.accept(std::move(request), std::move(observer)); });
+    return loop_.admit([&] { return loop_.accept(std::move(request), std::move(observer)); });
   }
   result<void> stop(session_id id) override {
     return loop_.call([&] { return loop_.stop(id); });

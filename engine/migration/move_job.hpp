@@ -23,6 +23,7 @@ struct page_move {
   bool full = false;  // it can never change again, so it may be copied ahead
   bool soon = false;  // it is written, or will be within a page's tokens
   bool copied = false;
+  std::uint64_t seen_by = 0;  // the last survey that found it in use
 };
 
 // A session's page tables on one device: [layers][pages_per_slot].
@@ -49,6 +50,7 @@ struct move_job {
     std::vector<slot_tables> tables;  // those that change
   };
   std::uint64_t surveyed = 0;
+  std::uint64_t surveys = 0;
   bool ready = false;
   switch_over ready_switch;
   std::vector<std::uint32_t> devices_now;  // that take part in steps

@@ -1,14 +1,18 @@
 #include "engine/migration/mover.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "engine/device/copies.hpp"
 
 namespace terrane::engine {
 
 namespace {
-// Looks at the sessions this often for pages that have become full, then commits what there is.
+// Looks at the sessions this often, at most, for pages that have become full while others were
+// copied.
 constexpr int most_rounds = 16;
+// Commits that may find the pages of a new session. Where one more would, new requests wait for it.
+constexpr int commits_beside_admissions = 2;
 // How often the observer hears of a move's bytes while it is prepared, about.
 constexpr std::uint64_t progress_reports = 50;
 // Pages of one way that are copied with one call, about: enough that starting a copy costs little.
@@ -153,32 +157,7 @@ void mover::add_traffic(const move_job& job) {
 void mover::carry_out(move_job& job) {
   const auto begin = std::chrono::steady_clock::now();
   result<void> ok = prepare(job);
-  for (int round = 0; ok && !job.status.nothing_moved && round < most_rounds; round++) {
-    {
-      std::lock_guard lock(guard_);
-      job.committing = true;
-      job.status.prepare_ms = ms_since(begin);
-    }
-    result<step_loop::commit_report> committed = loop_.call([&] { return loop_.commit(job); });
-    if (committed) {
-      std::lock_guard lock(guard_);
-      job.status.bytes_in_pause = committed->bytes;
-      job.status.pause_ms = committed->pause_ms;
-      job.status.committed_at = committed->at;
-      job.status.revision = committed->revision;
-      break;
-    }
-    {
-      std::lock_guard lock(guard_);
-      job.committing = false;
-    }
-    ok = tl::unexpected<error>(committed.error());
-    // New sessions and pages that filled up meanwhile: bring those too.
-    if (ok.error().code == error_code::conflict && round + 1 < most_rounds) {
-      ok = bring_pages(job);
-      if (ok) ok = build_plan(job);
-    }
-  }
+  if (ok && !job.status.nothing_moved) ok = commit(job, begin);
   add_traffic(job);
   // What was in use before is freed here, where no reply waits for it; so is what a failed move
   // brought.
@@ -194,6 +173,35 @@ void mover::carry_out(move_job& job) {
     job.status.failure = ok.error();
   }
   tell(job, ok.error().code == error_code::cancelled ? move_state::cancelled : move_state::failed);
+}
+
+// Ends however many sessions come and go: those that come at last wait until it is over.
+result<void> mover::commit(move_job& job, steady_time begin) {
+  std::optional<step_loop::admission_hold> hold;
+  for (int commits = 1;; commits++) {
+    result<void> ok = try_commit(job, begin);
+    if (ok || ok.error().code != error_code::conflict || hold) return ok;
+    if (commits == commits_beside_admissions) hold.emplace(loop_);
+    ok = bring(job);
+    if (!ok) return ok;
+  }
+}
+
+result<void> mover::try_commit(move_job& job, steady_time begin) {
+  {
+    std::lock_guard lock(guard_);
+    job.committing = true;
+    job.status.prepare_ms = ms_since(begin);
+  }
+  result<step_loop::commit_report> committed = loop_.call([&] { return loop_.commit(job); });
+  std::lock_guard lock(guard_);
+  job.committing = false;
+  if (!committed) return tl::unexpected<error>(committed.error());
+  job.status.bytes_in_pause = committed->bytes;
+  job.status.pause_ms = committed->pause_ms;
+  job.status.committed_at = committed->at;
+  job.status.revision = committed->revision;
+  return {};
 }
 
 result<void> mover::prepare(move_job& job) {
@@ -220,8 +228,16 @@ result<void> mover::prepare(move_job& job) {
   if (!ok) return ok;
   tell(job, move_state::preparing);
   ok = bring_weights(job);
-  if (ok) ok = bring_pages(job);
+  if (ok) ok = bring(job);
+  return ok;
+}
+
+// Pages and plan. Recording a plan takes long enough for a session to come: what came is brought
+// too, so that the commit seldom finds any.
+result<void> mover::bring(move_job& job) {
+  result<void> ok = bring_pages(job);
   if (ok) ok = build_plan(job);
+  if (ok) ok = bring_pages(job);
   return ok;
 }
 
@@ -316,6 +332,16 @@ result<void> mover::bring_weights(move_job& job) {
   return {};
 }
 
+// What was taken for sessions that have ended meanwhile: where they come and go fast, it would be
+// more than what is moved.
+void mover::drop_ended(move_job& job) {
+  if (job.ready) return;
+  const auto ended = [&](const page_move& m) { return m.seen_by != job.surveys; };
+  if (std::erase_if(job.pages, ended) == 0) return;
+  job.page_at.clear();
+  for (std::size_t k = 0; k < job.pages.size(); k++) job.page_at[job.pages[k].from.get()] = k;
+}
+
 // A place for each page on its new device.
 result<void> mover::take_pages(move_job& job) {
   for (page_move& m : job.pages) {
@@ -333,12 +359,13 @@ result<void> mover::take_pages(move_job& job) {
 // Until the loop finds nothing more to bring: while pages are copied, replies fill others.
 result<void> mover::bring_pages(move_job& job) {
   for (int round = 0; round < most_rounds; round++) {
+    drop_ended(job);
     result<void> ok = take_pages(job);
     if (ok) ok = copy_pages(job, round == 0);
     if (!ok) return ok;
     if (loop_.call([&] { return loop_.survey(job); })) return {};
   }
-  return {};  // what is left is copied in the pause
+  return {};
 }
 
 // Pages that follow each other and go the same way are copied together. Those that are being
@@ -384,21 +411,28 @@ result<void> mover::copy_pages(move_job& job, bool all) {
   return send();
 }
 
+// Nothing, where the job has that plan already.
 result<void> mover::build_plan(move_job& job) {
-  result<std::unique_ptr<execution_plan>> plan =
-      execution_plan::make(model_, rooms_, job.where_after);
-  if (!plan) return tl::unexpected<error>(plan.error());
+  if (job.plan == nullptr || job.plan->where() != job.where_after) {
+    result<std::unique_ptr<execution_plan>> plan =
+        execution_plan::make(model_, rooms_, job.where_after);
+    if (!plan) return tl::unexpected<error>(plan.error());
+    job.plan = std::move(*plan);
+  }
+  bool fresh = false;
   for (const step_size& size : job.sizes) {
     if (job.cancelled) return fail(error_code::cancelled, "the move was given up");
-    result<void> ok = (*plan)->prepare(size);
+    if (job.plan->has(size)) continue;
+    result<void> ok = job.plan->prepare(size);
     if (!ok) return ok;
+    fresh = true;
   }
-  for (std::uint32_t d : (*plan)->devices()) {
+  if (!fresh) return {};
+  for (std::uint32_t d : job.plan->devices()) {
     if (std::ranges::find(job.devices_now, d) != job.devices_now.end()) continue;
-    result<void> ok = (*plan)->warm(d);
+    result<void> ok = job.plan->warm(d);
     if (!ok) return ok;
   }
-  job.plan = std::move(*plan);
   return {};
 }
 

@@ -2,7 +2,8 @@
 // on: space is reserved on the target, weights come from the nearest copy, pages that can no longer
 // change are copied, and the new placement's command lists are recorded. Then the step loop commits
 // it between two steps. Until the commit a move can be dropped and nothing was lost; a move that
-// fails leaves everything where it was and says why.
+// fails leaves everything where it was and says why. Sessions may come and go as they like: where
+// new ones keep a move from its commit, requests wait for it.
 #pragma once
 
 #include <condition_variable>
@@ -32,10 +33,14 @@ class mover {
   void run();
   void carry_out(move_job& job);
   result<void> prepare(move_job& job);
+  result<void> commit(move_job& job, steady_time begin);
+  result<void> try_commit(move_job& job, steady_time begin);
+  result<void> bring(move_job& job);
   result<void> check_room(move_job& job);
   result<void> open(device_room& room);
   result<void> bring_weights(move_job& job);
   result<void> bring_pages(move_job& job);
+  void drop_ended(move_job& job);
   result<void> take_pages(move_job& job);
   result<void> copy_pages(move_job& job, bool all);
   result<void> build_plan(move_job& job);

@@ -59,6 +59,8 @@ class execution_plan {
   const residency& where() const { return where_; }
   std::span<const std::uint32_t> devices() const { return devices_; }  // that take part in a step
 
+  // Whether a step of this size is recorded.
+  bool has(step_size size) { return find(size) != nullptr; }
   // Records what a step of this size needs, if it is new.
   result<void> prepare(step_size size);
   // Runs the lists of a device once without any rows, so that the first step on it finds everything

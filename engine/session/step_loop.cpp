@@ -43,21 +43,32 @@ step_loop::step_loop(const model& of, const tokenizer& words, device_rooms& room
 }
 
 step_loop::~step_loop() {
-  post([this] {
+  post({[this] {
     // From the last: a session that is not kept leaves the list when it ends.
     for (std::size_t i = sessions_.size(); i-- > 0;)
       if (sessions_[i]->answering) finish(*sessions_[i], stop_reason::stopped);
     ending_ = true;
-  });
+  }});
   thread_.join();
 }
 
-void step_loop::post(std::function<void()> command) {
+void step_loop::post(command next) {
   {
     std::lock_guard lock(guard_);
-    commands_.push_back(std::move(command));
+    commands_.push_back(std::move(next));
   }
   wake_.notify_one();
+}
+
+void step_loop::hold_admissions(bool held) {
+  call([&] {
+    admissions_held_ = held;
+    if (held) return;
+    std::lock_guard lock(guard_);
+    std::ranges::move(commands_, std::back_inserter(held_back_));
+    commands_.swap(held_back_);  // first those that came first
+    held_back_.clear();
+  });
 }
 
 bool step_loop::drain() {
@@ -65,9 +76,13 @@ bool step_loop::drain() {
     std::lock_guard lock(guard_);
     taken_.swap(commands_);
   }
-  for (auto& command : taken_) {
+  for (command& next : taken_) {
+    if (next.admits && admissions_held_) {
+      held_back_.push_back(std::move(next));
+      continue;
+    }
     release_ended();  // so that a command finds free what the one before it ended
-    command();
+    next.run();
   }
   taken_.clear();
   return !ending_;

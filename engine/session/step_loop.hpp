@@ -33,11 +33,25 @@ class step_loop {
   // Runs `f` on the loop's thread between two steps and returns what it returns.
   template <class F>
   auto call(F f) -> decltype(f()) {
-    std::packaged_task<decltype(f())()> task(std::move(f));
-    auto done = task.get_future();
-    post([&task] { task(); });
-    return done.get();
+    return run_as(false, std::move(f));
   }
+  // The same for what takes new pages: while admissions are held it waits for their release.
+  template <class F>
+  auto admit(F f) -> decltype(f()) {
+    return run_as(true, std::move(f));
+  }
+  // As long as it lives, no request is admitted: those that come wait, replies go on. At most one
+  // at a time; not on the loop's thread.
+  class admission_hold {
+   public:
+    explicit admission_hold(step_loop& of) : of_(of) { of_.hold_admissions(true); }
+    ~admission_hold() { of_.hold_admissions(false); }
+    admission_hold(const admission_hold&) = delete;
+    admission_hold& operator=(const admission_hold&) = delete;
+
+   private:
+    step_loop& of_;
+  };
 
   // The following run on the loop's thread (through call).
   result<session_id> accept(generate_request request, std::shared_ptr<reply_observer> observer);
@@ -53,7 +67,8 @@ class step_loop {
   // when nothing is left to prepare.
   bool survey(move_job& job);
   // Takes the job's pages, weights and plan into use. Leaves everything as it was on failure:
-  // conflict when there is more to prepare.
+  // conflict when there is more to prepare. While admissions are held there is not: pages that
+  // have become full since the last look are copied in the pause.
   struct commit_report {
     std::uint64_t bytes = 0;  // copied in the pause
     double pause_ms = 0;
@@ -83,7 +98,19 @@ class step_loop {
     std::size_t position;
   };
 
-  void post(std::function<void()> command);
+  struct command {
+    std::function<void()> run;
+    bool admits = false;
+  };
+  template <class F>
+  auto run_as(bool admits, F f) -> decltype(f()) {
+    std::packaged_task<decltype(f())()> task(std::move(f));
+    auto done = task.get_future();
+    post({[&task] { task(); }, admits});
+    return done.get();
+  }
+  void post(command next);
+  void hold_admissions(bool held);
   void loop();
   bool drain();
   bool gather();
@@ -128,6 +155,8 @@ class step_loop {
   session_id next_session_ = 1;
   std::atomic<std::uint64_t> revision_{1};
   std::uint64_t pages_version_ = 0;  // counts changes of which pages sessions hold
+  bool admissions_held_ = false;
+  std::vector<command> held_back_;  // admissions, until they are released
 
   // The step that is being gathered or run.
   step_inputs inputs_;
@@ -144,7 +173,7 @@ class step_loop {
 
   std::mutex guard_;
   std::condition_variable wake_;
-  std::vector<std::function<void()>> commands_, taken_;
+  std::vector<command> commands_, taken_;
   bool ending_ = false;
   std::thread thread_;
 };

@@ -91,6 +91,7 @@ void step_loop::add_pages(move_job& job, const session& s) const {
       const auto [known, added] = job.page_at.emplace(from.get(), job.pages.size());
       if (added) job.pages.push_back({s.id, layer, p, *to, from, nullptr});
       page_move& page = job.pages[known->second];
+      page.seen_by = job.surveys;
       page.full = s.page_is_full(p);
       page.soon = p * kernels::page_positions < s.computed + kernels::page_positions;
       // What no query will see again need not be brought: its place is enough.
@@ -114,6 +115,7 @@ std::uint64_t step_loop::pages_state() const {
 bool step_loop::survey(move_job& job) {
   const std::uint64_t state = pages_state();
   if (job.ready && job.surveyed == state && !job.status.spill) return true;
+  job.surveys++;
   for (const auto& s : sessions_) add_pages(job, *s);
   job.where_after = residency_after(job.parts_after, &job);
   job.devices_now.assign(plan_->devices().begin(), plan_->devices().end());
@@ -218,7 +220,13 @@ result<void> step_loop::write_tables(std::span<const slot_tables> tables) {
 result<step_loop::commit_report> step_loop::commit(move_job& job) {
   if (job.cancelled) return fail(error_code::cancelled, "the move was given up");
   const steady_time begin = std::chrono::steady_clock::now();
-  if (!survey(job)) return fail(error_code::conflict, "pages were added since the last look");
+  if (!survey(job)) {
+    const bool all_have_places =
+        std::ranges::none_of(job.pages, [](const page_move& m) { return m.to == nullptr; });
+    if (!admissions_held_ || !all_have_places)
+      return fail(error_code::conflict, "pages were added since the last look");
+    prepare_switch(job);
+  }
   result<std::uint64_t> bytes = copy_last_pages(job);
   if (!bytes) return tl::unexpected<error>(bytes.error());
   if (job.plan == nullptr || job.plan->where() != job.where_after) {  // sessions came or went
