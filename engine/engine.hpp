@@ -163,6 +163,8 @@ struct link_traffic {
 struct decode_time {
   std::uint64_t tokens = 0;
   double ms = 0;
+  std::uint64_t steps = 0;     // that gave them: as many as tokens where one reply ran alone
+  std::uint64_t attended = 0;  // positions that these tokens looked back on, added up
 };
 // The same of the placement before, as it was left.
 struct past_decode {

@@ -59,8 +59,8 @@ void measurements::take_parts(const engine::engine_status& status, std::int64_t 
 }
 
 // What a device took is shared among its parts by the bytes that a token reads: weights and KV, of
-// the embedding one row. So attention is taken to read as fast as matrices are read, which is what
-// `spill: cheaper` goes by as well where it knows no better.
+// the embedding one row. So attention is taken to read as fast as matrices are read; how fast it
+// does is found by add_reading.
 void measurements::add_times(const std::vector<engine::decode_time>& times,
                              const std::vector<std::uint32_t>& where,
                              const engine::engine_status& status, std::int64_t now_ms) {
@@ -68,6 +68,9 @@ void measurements::add_times(const std::vector<engine::decode_time>& times,
   for (std::uint32_t d = 0; d < times.size(); d++) {
     const engine::decode_time now = times[d], before = std::exchange(seen_[d], now);
     if (now.tokens <= before.tokens || now.ms <= before.ms) continue;
+    add_reading({now.tokens - before.tokens, now.ms - before.ms, now.steps - before.steps,
+                 now.attended - before.attended},
+                d, where, status, now_ms);
     const auto tokens = static_cast<double>(now.tokens - before.tokens);
     const auto reads = [&](std::size_t p) {
       const engine::part_status& part = status.parts[p];
@@ -83,8 +86,46 @@ void measurements::add_times(const std::vector<engine::decode_time>& times,
   }
 }
 
+namespace {
+
+// Whether the KV of each session lies where the parts that use it are: on each device as much of it
+// as there are such parts.
+bool lies_beside_its_parts(const engine::engine_status& status, std::size_t parts,
+                           const std::vector<std::size_t>& parts_on) {
+  constexpr double tolerance = 0.02;
+  for (const engine::session_status& s : status.sessions) {
+    double all = 0;
+    for (std::uint64_t bytes : s.kv_bytes) all += static_cast<double>(bytes);
+    for (std::size_t d = 0; d < s.kv_bytes.size() && all > 0; d++) {
+      const double share = static_cast<double>(parts_on[d]) / static_cast<double>(parts);
+      if (std::abs(static_cast<double>(s.kv_bytes[d]) / all - share) > tolerance) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+// Of steps of one reply alone: with several, weights are read once for all of them.
+void measurements::add_reading(const engine::decode_time& more, std::uint32_t device,
+                               const std::vector<std::uint32_t>& where,
+                               const engine::engine_status& status, std::int64_t now_ms) {
+  if (kv_.parts.empty() || more.steps != more.tokens) return;
+  std::vector<std::size_t> parts_on(status.decode_times.size(), 0);
+  for (std::uint32_t p : kv_.parts) parts_on[where[p]]++;
+  if (parts_on[device] == 0 || !lies_beside_its_parts(status, kv_.parts.size(), parts_on)) return;
+  const auto tokens = static_cast<double>(more.tokens);
+  growing_context& line = readings_[device];
+  line.add(where, static_cast<double>(more.attended) / tokens, more.ms / tokens, tokens, now_ms);
+  if (const std::optional<double> ms = line.ms_per_position())
+    kv_bytes_per_s_[device] =
+        static_cast<double>(parts_on[device]) * kv_.position_bytes / *ms * 1000;
+}
+
 void measurements::put_into(policies::snapshot& s, const std::vector<std::string>& devices) const {
   s.tokens_per_s = tokens_per_s_;
+  for (const auto& [d, bytes_per_s] : kv_bytes_per_s_)
+    if (d < s.devices.size()) s.devices[d].kv_bytes_per_s = bytes_per_s;
   for (const auto& [way, l] : links_) {
     const bool lasts = now_ms_ - l.copies.at_ms <= link_lasts_ms;
     if (!lasts || l.copies.took <= 0 || static_cast<double>(l.seen.bytes) < least_link_bytes)

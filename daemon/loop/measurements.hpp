@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/loop/growing_context.hpp"
 #include "engine/engine.hpp"
 #include "policies/vocabulary/snapshot.hpp"
 
@@ -22,16 +23,22 @@ struct first_part_time {
   double ms_per_token = 0;
 };
 
+// The KV cache of the model: which parts have one, and what a position takes in each.
+struct kv_shape {
+  std::vector<std::uint32_t> parts;
+  double position_bytes = 0;
+};
+
 class measurements {
  public:
   // `embedding`: the part whose weights a token reads but one row of. `first`: for parts and
   // devices of which nothing else is known.
-  measurements(std::uint32_t embedding, std::vector<first_part_time> first)
-      : embedding_(embedding), first_(std::move(first)) {}
+  measurements(std::uint32_t embedding, std::vector<first_part_time> first, kv_shape kv = {})
+      : embedding_(embedding), first_(std::move(first)), kv_(std::move(kv)) {}
 
   void take(const engine::engine_status& status, std::int64_t now_ms);
-  // links, part_state::measured and tokens_per_s. `devices`: their names, by the engine's number;
-  // parts of the snapshot are in the engine's order.
+  // links, part_state::measured, device_state::kv_bytes_per_s and tokens_per_s. `devices`: their
+  // names, by the engine's number; parts of the snapshot are in the engine's order.
   void put_into(policies::snapshot& s, const std::vector<std::string>& devices) const;
 
  private:
@@ -54,8 +61,15 @@ class measurements {
                  const std::vector<std::uint32_t>& where, const engine::engine_status& status,
                  std::int64_t now_ms);
 
+  void add_reading(const engine::decode_time& more, std::uint32_t device,
+                   const std::vector<std::uint32_t>& where, const engine::engine_status& status,
+                   std::int64_t now_ms);
+
   std::uint32_t embedding_;
   std::vector<first_part_time> first_;
+  kv_shape kv_;
+  std::map<std::uint32_t, growing_context> readings_;  // by device
+  std::map<std::uint32_t, double> kv_bytes_per_s_;
   std::map<ordered, link> links_;         // from, to
   std::map<ordered, fading> part_times_;  // part, device: tokens, ms
   std::vector<engine::decode_time> seen_;

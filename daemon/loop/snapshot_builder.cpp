@@ -4,6 +4,8 @@
 
 #include <fnmatch.h>
 
+#include "engine/placement/scratch.hpp"
+
 namespace terrane::daemon {
 
 namespace {
@@ -28,6 +30,15 @@ std::uint32_t embedding_of(const engine::model& m) {
   return p;
 }
 
+kv_shape kv_of(const engine::model& m) {
+  kv_shape out;
+  for (std::uint32_t p = 0; p < m.parts().size(); p++)
+    if (m.parts()[p].kind == engine::part_kind::attention) out.parts.push_back(p);
+  out.position_bytes =
+      static_cast<double>(engine::kv_page_bytes(m)) / static_cast<double>(kernels::page_positions);
+  return out;
+}
+
 bool fits(const std::string& pattern, const std::string& part) {
   return fnmatch(pattern.c_str(), part.c_str(), 0) == 0;
 }
@@ -38,6 +49,8 @@ policies::device_state state_of(const engine::device_info& d) {
   policies::device_state state;
   state.name = d.name;
   state.card = d.card;
+  state.host_memory = d.host_memory;
+  state.memory_bytes = d.memory_bytes;
   state.kind =
       d.kind == engine::device_kind::cpu ? policies::device_kind::cpu : policies::device_kind::gpu;
   return state;
@@ -50,7 +63,7 @@ snapshot_builder::snapshot_builder(engine::inference_engine& of, telemetry_sourc
       sources_(std::move(sources)),
       pinned_(std::move(pinned)),
       limits_(limits),
-      measured_(embedding_of(of.loaded_model()), std::move(first)) {
+      measured_(embedding_of(of.loaded_model()), std::move(first), kv_of(of.loaded_model())) {
   const engine::model& m = engine_.loaded_model();
   model_.name = m.config().name;
   model_.architecture = m.config().architecture;

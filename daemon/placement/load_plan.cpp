@@ -5,6 +5,7 @@
 
 #include "engine/device/cpu/host_memory.hpp"
 #include "engine/placement/scratch.hpp"
+#include "policies/placement/pools.hpp"
 
 namespace terrane::daemon {
 
@@ -79,24 +80,11 @@ std::uint64_t scratch_of(const std::vector<std::unique_ptr<engine::device>>& dev
   return engine::scratch_bytes(on, all, of, options) + (on.info().host_memory ? 0 : driver_bytes);
 }
 
-void add_pools(const std::vector<device_facts>& devices, std::uint64_t host_bytes,
-               placement::request& to) {
-  placement::pool host{"the host's memory", {}, host_bytes};
-  std::map<std::string, placement::pool> cards;
-  for (std::uint32_t d = 0; d < devices.size(); d++) {
-    const device_facts& from = devices[d];
-    if (from.host_memory) {
-      host.devices.push_back(d);
-    } else if (!from.card.empty()) {
-      placement::pool& card = cards[from.card];
-      card.name = "the memory of one card";
-      card.devices.push_back(d);
-      card.budget_bytes = std::max({card.budget_bytes, from.card_bytes, from.budget_bytes});
-    }
-  }
-  if (host_bytes != 0 && host.devices.size() > 1) to.pools.push_back(std::move(host));
-  for (auto& [card, pool] : cards)
-    if (pool.devices.size() > 1) to.pools.push_back(std::move(pool));
+std::vector<placement::memory_source> sources_of(const std::vector<device_facts>& devices) {
+  std::vector<placement::memory_source> out;
+  for (const device_facts& d : devices)
+    out.push_back({d.card, d.host_memory, d.budget_bytes, d.card_bytes});
+  return out;
 }
 
 }  // namespace
@@ -170,7 +158,7 @@ placement::request make_request(const engine::model& of, const std::vector<devic
                          from.others_bytes, from.rank, 0, from.left_out});
   }
   add_links(devices, r);
-  add_pools(devices, host_bytes, r);
+  r.pools = placement::make_pools(sources_of(devices), host_bytes);
   return r;
 }
 

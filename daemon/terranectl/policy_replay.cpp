@@ -46,9 +46,7 @@ void tell(const context& with, const fs::path& file, const replay_report& r) {
 
 // Whether all of it was read and nothing is different. What a killed daemon left of its last line
 // is no fault.
-bool is_same(const replay_report& r) {
-  return r.differences == 0 && (!r.fault || (r.fault->cut && r.ticks > 0));
-}
+bool is_same(const replay_report& r) { return r.differences == 0 && (!r.fault || r.fault->cut); }
 
 int replay(const context& with, const replay_options& options) {
   policies::policy_set_ptr others;
@@ -68,38 +66,44 @@ int replay(const context& with, const replay_options& options) {
       return with.fail(path + " holds no recordings (*.jsonl)", ipc::ctl::exit_usage);
     files.insert(files.end(), found.begin(), found.end());
   }
-  bool same = true;
+  int code = ipc::ctl::exit_done;
+  // One for all: with other policies a file goes on from where the one before it led to.
+  policies::trace::replayer replayer(others);
   for (const fs::path& file : files) {
     std::ifstream in(file, std::ios::binary);
     std::error_code fault;
     if (!in.is_open() || fs::is_directory(file, fault))
       return with.fail("cannot read " + file.string(), ipc::ctl::exit_usage);
-    const replay_report r = policies::trace::replay(in, others);
+    const replay_report r = replayer.next(in);
+    if (r.fault && r.fault->no_trace)
+      return with.fail(file.string() + ": " + r.fault->message, ipc::ctl::exit_usage);
     tell(with, file, r);
-    same = same && is_same(r);
+    if (!is_same(r)) code = ipc::ctl::exit_failed;
   }
-  return same ? ipc::ctl::exit_done : ipc::ctl::exit_failed;
+  return code;
 }
 
 }  // namespace
 
 ipc::ctl::further_command policy_replay() {
-  return {"policy", "replay", "Decide again what was recorded; asks no daemon",
-          [](CLI::App& parser) -> ipc::ctl::command_action {
-            const auto options = std::make_shared<replay_options>();
-            parser
-                .add_option("TRACE", options->traces,
-                            "Recordings, or the folder that 'record' of the configuration names")
-                ->required();
-            parser
-                .add_option("--policies", options->policies,
-                            "Files, or folders of them: what would these have done instead?")
-                ->allow_extra_args(false);
-            parser.footer(
-                "Exit codes: 0 the same decisions, bit for bit (with --policies: the same moves), "
-                "1 others, or a damaged file, 2 it could not be tried.");
-            return [options](const context& with) { return replay(with, *options); };
-          }};
+  return {
+      "policy", "replay", "Decide again what was recorded; asks no daemon",
+      [](CLI::App& parser) -> ipc::ctl::command_action {
+        const auto options = std::make_shared<replay_options>();
+        parser
+            .add_option("TRACE", options->traces,
+                        "Recordings, or the folder that 'record' of the configuration names")
+            ->required();
+        parser
+            .add_option("--policies", options->policies,
+                        "Files, or folders of them: what would these have done instead?")
+            ->allow_extra_args(false);
+        parser.footer(
+            "Of several files each goes on from the one before, where it follows it. Exit codes: 0 "
+            "the same decisions, bit for bit (with --policies: the same moves), 1 others, or a "
+            "damaged file, 2 it could not be tried, or is no recording.");
+        return [options](const context& with) { return replay(with, *options); };
+      }};
 }
 
 }  // namespace terrane::daemon::ctl

@@ -184,10 +184,14 @@ void step_loop::step() {
 }
 
 void step_loop::note_decode_times() {
+  std::uint64_t attended = 0;
+  for (const step_row_span& s : spans_) attended += std::uint64_t{s.last_position} + 1;
   for (std::uint32_t d : plan_->devices()) {
     if (plan_->busy_ms()[d] == 0) continue;
     decode_times_[d].tokens += spans_.size();
     decode_times_[d].ms += plan_->busy_ms()[d];
+    decode_times_[d].steps++;
+    decode_times_[d].attended += attended;
   }
 }
 

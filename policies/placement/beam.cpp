@@ -11,13 +11,17 @@ struct front {
   std::uint32_t count = 0;
   std::vector<std::uint32_t> device;   // of the last part
   std::vector<double> promise;         // the bound of all that goes on from here
-  std::vector<std::int64_t> left;      // [beginning][device]
+  std::size_t limits;                  // devices, then pools
+  std::vector<std::int64_t> left;      // [beginning][limit]
+  std::vector<std::uint32_t> used;     // bit d set where d has a part
   std::vector<std::uint32_t> holders;  // [beginning][kind]: bit d set where d holds it
 
   front(std::uint32_t width, const instance& of)
       : device(width),
         promise(width),
-        left(std::size_t{width} * of.devices),
+        limits(of.devices + of.pool_room.size()),
+        left(width * limits),
+        used(width),
         holders(std::size_t{width} * of.shared_kinds) {}
 };
 
@@ -51,7 +55,9 @@ class beaming {
  private:
   void begin() {
     now_.count = 1;
-    std::copy(of_.room.begin(), of_.room.end(), now_.left.begin());
+    const auto pools = std::copy(of_.room.begin(), of_.room.end(), now_.left.begin());
+    std::copy(of_.pool_room.begin(), of_.pool_room.end(), pools);
+    now_.used[0] = 0;
     for (std::size_t kind = 0; kind < of_.shared_kinds; ++kind) {
       now_.holders[kind] = 0;
       for (std::size_t d = 0; d < of_.devices; ++d)
@@ -68,6 +74,18 @@ class beaming {
     return of_.bytes[p] + (held ? 0 : of_.shared_bytes[k]);
   }
 
+  // What the first part on a device adds to what its pool has to give.
+  std::int64_t fee(std::uint32_t state, std::uint32_t d) const {
+    return (now_.used[state] >> d & 1U) != 0 ? 0 : of_.fee[d];
+  }
+
+  bool has_room(std::uint32_t state, std::uint32_t d, std::int64_t takes) const {
+    const std::int64_t* left = &now_.left[state * now_.limits];
+    if (takes > left[d]) return false;
+    if (of_.pool[d] < 0) return true;
+    return takes + fee(state, d) <= left[of_.devices + static_cast<std::size_t>(of_.pool[d])];
+  }
+
   void expand(std::uint32_t p) {
     successors_.clear();
     const std::size_t n = of_.devices;
@@ -79,7 +97,7 @@ class beaming {
         const double cost = of_.cost_of(p, d);
         if (cost == never) continue;
         const std::int64_t takes = bytes(p, s, d);
-        if (takes > now_.left[s * n + d]) continue;
+        if (!has_room(s, d, takes)) continue;
         const double crossing = p == 0 ? 0 : of_.crossing_into(p, now_.device[s], d);
         const double promise = before + cost + crossing +
                                guide_.price[d] * static_cast<double>(takes) +
@@ -92,21 +110,22 @@ class beaming {
   // Two beginnings that end on the same device with the same room left go on alike: the cheaper
   // one stays.
   bool is_known(const successor& s) const {
-    const std::size_t n = of_.devices;
+    const std::size_t n = now_.limits;
     for (std::uint32_t i = 0; i < next_.count; ++i) {
       if (next_.device[i] != s.device) continue;
       bool same = true;
-      for (std::size_t d = 0; d < n && same; ++d) {
+      // What pools have left follows from what devices have, but for fees.
+      for (std::size_t d = 0; d < of_.devices && same; ++d) {
         const std::int64_t left = now_.left[s.from * n + d] - (d == s.device ? s.bytes : 0);
         same = next_.left[i * n + d] == left;
       }
-      if (same) return true;
+      if (same && next_.used[i] == (now_.used[s.from] | 1U << s.device)) return true;
     }
     return false;
   }
 
   void keep_best(std::uint32_t p) {
-    const std::size_t n = of_.devices;
+    const std::size_t n = now_.limits;
     const std::size_t most = std::min<std::size_t>(successors_.size(), std::size_t{4} * width_);
     std::partial_sort(successors_.begin(), successors_.begin() + static_cast<std::ptrdiff_t>(most),
                       successors_.end(), [](const successor& a, const successor& b) {
@@ -122,6 +141,10 @@ class beaming {
       next_.promise[at] = s.promise;
       std::copy_n(&now_.left[s.from * n], n, &next_.left[at * n]);
       next_.left[at * n + s.device] -= s.bytes;
+      if (const std::int32_t pool = of_.pool[s.device]; pool >= 0)
+        next_.left[at * n + of_.devices + static_cast<std::size_t>(pool)] -=
+            s.bytes + fee(s.from, s.device);
+      next_.used[at] = now_.used[s.from] | 1U << s.device;
       for (std::size_t k = 0; k < of_.shared_kinds; ++k)
         next_.holders[at * of_.shared_kinds + k] = now_.holders[s.from * of_.shared_kinds + k];
       if (of_.shared[p] >= 0)

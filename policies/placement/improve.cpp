@@ -170,10 +170,15 @@ class improving {
     if (!is_gain(gain)) return false;
     book_.take(p, on_p);
     book_.take(q, on_q);
-    const bool fits = book_.fits(p, on_q) && book_.fits(q, on_p);
-    book_.put(p, fits ? on_q : on_p);
-    book_.put(q, fits ? on_p : on_q);
-    if (!fits) return false;
+    book_.put(p, on_q);
+    book_.put(q, on_p);
+    if (book_.left(on_p) < 0 || book_.left(on_q) < 0) {
+      book_.take(p, on_q);
+      book_.take(q, on_p);
+      book_.put(p, on_p);
+      book_.put(q, on_q);
+      return false;
+    }
     std::swap(where_[p], where_[q]);
     cost_ -= gain;
     return true;

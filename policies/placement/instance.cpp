@@ -1,6 +1,7 @@
 #include "policies/placement/instance.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace terrane::policies::placement {
 namespace {
@@ -39,16 +40,35 @@ void number_shared(const request& r, instance& to) {
   to.shared_holders.assign(std::size_t{to.shared_kinds} * to.devices, 0);
 }
 
+void number_pools(const request& r, instance& to) {
+  to.pool.assign(to.devices, -1);
+  to.fee.assign(to.devices, 0);
+  for (const pool& p : r.pools) {
+    for (std::uint32_t d : p.devices) {
+      to.pool[d] = static_cast<std::int32_t>(to.pool_room.size());
+      to.fee[d] = static_cast<std::int64_t>(r.devices[d].fee_bytes);
+    }
+    to.pool_room.push_back(static_cast<std::int64_t>(most_bytes(r, p)));
+  }
+}
+
+// Of the device, and of what it shares.
+void book(std::uint32_t device, std::int64_t bytes, instance& to) {
+  to.room[device] -= bytes;
+  if (to.pool[device] < 0) return;
+  std::int64_t& shared = to.pool_room[static_cast<std::size_t>(to.pool[device])];
+  shared -= bytes + std::exchange(to.fee[device], 0);
+}
+
 void book_pinned(const request& r, instance& to) {
   std::vector<std::uint8_t> booked(to.parts, 0);
   for (const pin& p : r.pins) {
     if (booked[p.part]++ != 0) continue;
-    to.room[p.device] -= to.bytes[p.part];
-    to.bytes[p.part] = 0;
+    book(p.device, std::exchange(to.bytes[p.part], 0), to);
     const std::int32_t kind = to.shared[p.part];
     if (kind < 0) continue;
     auto& holders = to.shared_holders[static_cast<std::size_t>(kind) * to.devices + p.device];
-    if (holders++ == 0) to.room[p.device] -= to.shared_bytes[static_cast<std::size_t>(kind)];
+    if (holders++ == 0) book(p.device, to.shared_bytes[static_cast<std::size_t>(kind)], to);
     to.shared[p.part] = -1;
   }
 }
@@ -76,6 +96,7 @@ instance make_instance(const request& r, std::uint32_t rank, bool last) {
   out.parts = static_cast<std::uint32_t>(r.parts.size());
   out.devices = static_cast<std::uint32_t>(r.devices.size());
   for (std::uint64_t room : room_bytes(r)) out.room.push_back(static_cast<std::int64_t>(room));
+  number_pools(r, out);
   number_shared(r, out);
   double most_crossing = 0;
   out.crossing.assign(std::size_t{out.devices} * out.devices, 0);
@@ -120,9 +141,7 @@ bool is_legal(const instance& of, const placed& where) {
     if (of.cost_of(p, where[p]) == never) return false;
     book.put(p, where[p]);
   }
-  for (std::uint32_t d = 0; d < of.devices; ++d)
-    if (book.left(d) < 0) return false;
-  return true;
+  return book.is_sound();
 }
 
 }  // namespace terrane::policies::placement

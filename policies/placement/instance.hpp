@@ -6,6 +6,7 @@
 // and it costs nothing to put it there. So a search never strands a pinned part.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -28,7 +29,12 @@ struct instance {
   std::vector<std::int64_t> shared_bytes;  // by kind
   std::vector<std::uint32_t> shared_holders;  // [kind][device] of pinned parts
   std::vector<std::int64_t> room;             // by device
-  double most_cost = 0;                       // no legal placement costs more
+  // What devices share: the pool of each device or -1, what the pool's devices may hold together,
+  // and what a device takes of its pool with its first part.
+  std::vector<std::int32_t> pool;       // by device
+  std::vector<std::int64_t> pool_room;  // by pool
+  std::vector<std::int64_t> fee;        // by device; 0 where a pinned part has paid it
+  double most_cost = 0;                 // no legal placement costs more
 
   double cost_of(std::uint32_t p, std::uint32_t d) const {
     return cost[p * std::size_t{devices} + d];
@@ -52,7 +58,12 @@ instance make_instance(const request& r, std::uint32_t rank, bool last);
 // What is left on each device while parts come and go.
 class room_book {
  public:
-  explicit room_book(const instance& of) : of_(of), left_(of.room), holders_(of.shared_holders) {}
+  explicit room_book(const instance& of)
+      : of_(of),
+        left_(of.room),
+        pool_left_(of.pool_room),
+        count_(of.devices, 0),
+        holders_(of.shared_holders) {}
 
   // What the part would take there.
   std::int64_t bytes(std::uint32_t p, std::uint32_t d) const {
@@ -61,29 +72,49 @@ class room_book {
     return of_.bytes[p] + of_.shared_bytes[static_cast<std::size_t>(kind)];
   }
   bool fits(std::uint32_t p, std::uint32_t d) const {
-    return of_.cost_of(p, d) < never && bytes(p, d) <= left_[d];
+    return of_.cost_of(p, d) < never && bytes(p, d) <= left(d);
   }
   void put(std::uint32_t p, std::uint32_t d) {
-    left_[d] -= bytes(p, d);
+    change(d, -bytes(p, d));
+    if (count_[d]++ == 0) pay(d, -of_.fee[d]);
     if (of_.shared[p] >= 0) holders_[holder(of_.shared[p], d)]++;
   }
   void take(std::uint32_t p, std::uint32_t d) {
     if (of_.shared[p] >= 0) holders_[holder(of_.shared[p], d)]--;
-    left_[d] += bytes(p, d);
+    if (--count_[d] == 0) pay(d, of_.fee[d]);
+    change(d, bytes(p, d));
   }
-  std::int64_t left(std::uint32_t d) const { return left_[d]; }
+  // For parts: of the device itself and of what it shares with others.
+  std::int64_t left(std::uint32_t d) const {
+    if (of_.pool[d] < 0) return left_[d];
+    const std::int64_t fee = count_[d] == 0 ? of_.fee[d] : 0;
+    return std::min(left_[d], pool_left_[static_cast<std::size_t>(of_.pool[d])] - fee);
+  }
+  // Whether nothing holds more than its room.
+  bool is_sound() const {
+    const auto sound = [](std::int64_t left) { return left >= 0; };
+    return std::ranges::all_of(left_, sound) && std::ranges::all_of(pool_left_, sound);
+  }
 
  private:
+  void change(std::uint32_t d, std::int64_t by) {
+    left_[d] += by;
+    pay(d, by);
+  }
+  void pay(std::uint32_t d, std::int64_t by) {
+    if (of_.pool[d] >= 0) pool_left_[static_cast<std::size_t>(of_.pool[d])] += by;
+  }
   std::size_t holder(std::int32_t kind, std::uint32_t d) const {
     return static_cast<std::size_t>(kind) * of_.devices + d;
   }
 
   const instance& of_;
-  std::vector<std::int64_t> left_;
+  std::vector<std::int64_t> left_, pool_left_;
+  std::vector<std::uint32_t> count_;  // parts of each device, pinned ones left out
   std::vector<std::uint32_t> holders_;
 };
 
-// Whether no device holds more than its room and every part is where it may be.
+// Whether no device and no pool holds more than its room and every part is where it may be.
 bool is_legal(const instance& of, const placed& where);
 
 }  // namespace terrane::policies::placement

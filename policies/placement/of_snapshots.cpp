@@ -2,11 +2,22 @@
 
 #include <algorithm>
 
+#include "policies/placement/pools.hpp"
+
 namespace terrane::policies::placement {
 namespace {
 
 std::uint64_t bytes_of(const reading& r) {
   return r.present() && r.value > 0 ? static_cast<std::uint64_t>(r.value) : 0;
+}
+
+// What others use of what the device is counted to have. Under a budget it is as large as the
+// budget, whatever others use of the rest.
+std::uint64_t others_within(const device_state& d) {
+  const std::uint64_t others = bytes_of(d.vram_others), used = bytes_of(d.vram_used);
+  if (!d.vram_used.present()) return others;
+  const std::uint64_t ours = bytes_of(d.vram_ours);
+  return std::min(others, used > ours ? used - ours : 0);
 }
 
 std::vector<device_supply> devices_of(const snapshot& s) {
@@ -16,7 +27,7 @@ std::vector<device_supply> devices_of(const snapshot& s) {
     to.name = d.name;
     to.speed = static_cast<std::uint32_t>(out.size());
     const std::uint64_t total = bytes_of(d.vram_total);
-    to.others_bytes = bytes_of(d.vram_others);
+    to.others_bytes = others_within(d);
     to.budget_bytes = total > to.others_bytes ? total - to.others_bytes : 0;
     to.reserve_bytes = bytes_of(d.vram_reserved);
     out.push_back(std::move(to));
@@ -24,20 +35,24 @@ std::vector<device_supply> devices_of(const snapshot& s) {
   return out;
 }
 
-// A card that two drivers offer gives its memory once.
+// What the host has for this model: what is free, and what the model has of it already.
+std::uint64_t host_bytes_of(const snapshot& s) {
+  std::uint64_t bytes = bytes_of(s.host.memory_available);
+  if (bytes == 0) return 0;
+  for (const device_state& d : s.devices)
+    if (d.host_memory) bytes += bytes_of(d.vram_ours);
+  return bytes;
+}
+
 std::vector<pool> pools_of(const snapshot& s, const std::vector<device_supply>& devices) {
-  std::vector<pool> out;
-  for (std::uint32_t d = 0; d < devices.size(); ++d) {
-    const std::string& card = s.devices[d].card;
-    if (card.empty()) continue;
-    auto at = std::ranges::find(out, "the memory of card " + card, &pool::name);
-    if (at == out.end())
-      at = out.insert(at, {"the memory of card " + card, {}, devices[d].budget_bytes});
-    at->devices.push_back(d);
-    at->budget_bytes = std::min(at->budget_bytes, devices[d].budget_bytes);
+  std::vector<memory_source> sources;
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    const device_state& from = s.devices[d];
+    const std::uint64_t others = bytes_of(from.vram_others);
+    sources.push_back({from.card, from.host_memory, devices[d].budget_bytes,
+                       from.memory_bytes > others ? from.memory_bytes - others : 0});
   }
-  std::erase_if(out, [](const pool& p) { return p.devices.size() < 2; });
-  return out;
+  return make_pools(sources, host_bytes_of(s));
 }
 
 // Each part as it is now, with the KV that it has.

@@ -202,9 +202,10 @@ const pool* first_exceeded(const request& r, const prediction& p) {
   return nullptr;
 }
 
-// Divides a pool among its devices so that their limits together keep to it, in a few ways: each of
-// its devices first, with as much as it may hold, then the others with what is left; and then once
-// more with what the first did not need.
+// A fleet's searches know no pools (those of few devices do): divides a pool among its devices so
+// that their limits together keep to it, in a few ways: each of its devices first, with as much as
+// it may hold, then the others with what is left; and then once more with what the first did not
+// need.
 class pool_planning {
  public:
   pool_planning(const effort& most, const placed& now) : most_(most), now_(now) {}

@@ -16,10 +16,12 @@ class relaxing {
   relaxing(const instance& of, const std::vector<double>& from)
       : of_(of),
         bytes_(least_bytes(of)),
-        price_(of.devices, 0),
-        use_(of.devices, 0),
-        mean_(of.devices, 0) {
-    if (!from.empty()) price_ = from;
+        room_(of.room.begin(), of.room.end()),
+        price_(of.devices + of.pool_room.size(), 0),
+        use_(price_.size(), 0),
+        mean_(price_.size(), 0) {
+    std::ranges::copy(from, price_.begin());
+    add_pools();
     to_go_.resize(std::size_t{of.parts} * of.devices);
     priced_.resize(of.devices);
     // Transposed, so that the inner loop runs along memory.
@@ -38,7 +40,7 @@ class relaxing {
     for (std::uint32_t round = 0; round < rounds; ++round) {
       const double bound = pass();
       if (bound > best.bound) {
-        best = {bound, price_, to_go_, path_};
+        best = {bound, all_in_, room_worth_, to_go_, path_};
         without_gain = 0;
       } else if (++without_gain == patience) {
         length /= 2;
@@ -51,8 +53,36 @@ class relaxing {
   }
 
  private:
+  // A pool's room is one more limit. Its first user pays a fee: the least of its devices' at least.
+  void add_pools() {
+    std::vector<std::int64_t> fee(of_.pool_room.size(), std::numeric_limits<std::int64_t>::max());
+    for (std::uint32_t d = 0; d < of_.devices; ++d)
+      if (of_.pool[d] >= 0) {
+        std::int64_t& least = fee[static_cast<std::size_t>(of_.pool[d])];
+        least = std::min(least, of_.fee[d]);
+      }
+    for (std::size_t i = 0; i < fee.size(); ++i)
+      room_.push_back(static_cast<double>(std::max<std::int64_t>(0, of_.pool_room[i] - fee[i])));
+  }
+
+  // Calls f with each limit that bytes on the device count against.
+  template <class F>
+  void for_each_limit(std::uint32_t d, F f) const {
+    f(std::size_t{d});
+    if (of_.pool[d] >= 0) f(of_.devices + static_cast<std::size_t>(of_.pool[d]));
+  }
+
+  void sum_prices() {
+    all_in_.assign(of_.devices, 0);
+    for (std::uint32_t d = 0; d < of_.devices; ++d)
+      for_each_limit(d, [&](std::size_t limit) { all_in_[d] += price_[limit]; });
+    room_worth_ = 0;
+    for (std::size_t i = 0; i < price_.size(); ++i) room_worth_ += price_[i] * room_[i];
+  }
+
   // Costs to go from the end to the beginning, then the path itself. Returns the bound.
   double pass() {
+    sum_prices();
     const std::size_t n = of_.devices;
     std::fill(to_go_.end() - static_cast<std::ptrdiff_t>(n), to_go_.end(), 0.0);
     for (std::uint32_t p = of_.parts - 1; p > 0; --p) {
@@ -73,9 +103,7 @@ class relaxing {
         }
       }
     }
-    double bound = trace();
-    for (std::size_t d = 0; d < n; ++d) bound -= price_[d] * static_cast<double>(of_.room[d]);
-    return bound;
+    return trace() - room_worth_;
   }
 
   // priced_[d]: of part p and all after it with p on d.
@@ -83,7 +111,7 @@ class relaxing {
     const double bytes = static_cast<double>(bytes_[p]);
     const std::size_t n = of_.devices;
     for (std::size_t d = 0; d < n; ++d)
-      priced_[d] = of_.cost[p * n + d] + price_[d] * bytes + to_go_[p * n + d];
+      priced_[d] = of_.cost[p * n + d] + all_in_[d] * bytes + to_go_[p * n + d];
   }
 
   double trace() {
@@ -98,7 +126,8 @@ class relaxing {
       const auto least = std::min_element(priced_.begin(), priced_.end());
       if (p == 0) all = *least;
       path_[p] = static_cast<std::uint32_t>(least - priced_.begin());
-      use_[path_[p]] += static_cast<double>(bytes_[p]);
+      for_each_limit(path_[p],
+                     [&](std::size_t limit) { use_[limit] += static_cast<double>(bytes_[p]); });
     }
     return all;
   }
@@ -109,7 +138,7 @@ class relaxing {
   bool step(double gap, double length) {
     double norm = 0;
     for (std::size_t d = 0; d < use_.size(); ++d) {
-      const double over = use_[d] - static_cast<double>(of_.room[d]);
+      const double over = use_[d] - room_[d];
       mean_[d] = has_mean_ ? newest_share * over + (1 - newest_share) * mean_[d] : over;
       if (mean_[d] > 0 || price_[d] > 0) norm += mean_[d] * mean_[d];
     }
@@ -122,7 +151,10 @@ class relaxing {
 
   const instance& of_;
   std::vector<std::int64_t> bytes_;
-  std::vector<double> price_, use_, mean_, to_go_, priced_, into_;
+  std::vector<double> room_, price_, use_, mean_;  // by limit: devices, then pools
+  std::vector<double> all_in_;                     // price by device, its pool's with it
+  double room_worth_ = 0;
+  std::vector<double> to_go_, priced_, into_;
   placed path_;
   bool has_mean_ = false;
 };

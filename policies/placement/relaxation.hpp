@@ -15,7 +15,8 @@ namespace terrane::policies::placement {
 
 struct relaxation {
   double bound = 0;           // no legal placement costs less
-  std::vector<double> price;  // of a byte, by device
+  std::vector<double> price;  // of a byte, by device; with what a byte of its pool costs
+  double room_worth = 0;      // of all room at these prices: what a placement pays at most
   // [part][device]: the least that all later parts cost, prices included, with this part here.
   std::vector<double> to_go;
   placed path;  // of the best bound; may ask for more room than there is

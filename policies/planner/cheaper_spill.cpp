@@ -6,6 +6,7 @@
 #include "policies/planner/binder.hpp"
 #include "policies/planner/propose.hpp"
 #include "policies/planner/worth.hpp"
+#include "policies/vocabulary/quantity.hpp"
 
 namespace terrane::policies {
 namespace {
@@ -36,31 +37,33 @@ double speed_of_matrices(const snapshot& now, const std::string& device) {
   return per_second(bytes, ms);
 }
 
-// What attention takes beyond the reading of its own weights; 0 where that cannot be told.
-double speed_of_kv(const snapshot& now, const std::string& device, double matrices) {
-  double bytes = 0, ms = 0;
-  for (const part_state& p : now.parts) {
-    const double took = p.kind == part_kind::attention ? measured_ms(p, device) : 0;
-    if (took <= 0 || p.kv_bytes == 0) continue;
-    bytes += static_cast<double>(p.kv_bytes);
-    ms += took - static_cast<double>(p.weight_bytes) / matrices * 1000;
-  }
-  return per_second(bytes, ms);
+// One that was measured and one that is taken from matrices would make a difference of nothing.
+bool kv_is_measured(const device_state& here, const device_state& there) {
+  return here.kv_bytes_per_s > 0 && there.kv_bytes_per_s > 0;
 }
 
-std::pair<reading_speeds, reading_speeds> speeds_of(const snapshot& now, const std::string& here,
-                                                    const std::string& there) {
+std::pair<reading_speeds, reading_speeds> speeds_of(const snapshot& now, const device_state& here,
+                                                    const device_state& there) {
   std::pair<reading_speeds, reading_speeds> s;
-  s.first.weights = s.first.kv = speed_of_matrices(now, here);
-  s.second.weights = s.second.kv = speed_of_matrices(now, there);
-  if (s.first.weights <= 0 || s.second.weights <= 0) return s;
-  const double kv_here = speed_of_kv(now, here, s.first.weights);
-  const double kv_there = speed_of_kv(now, there, s.second.weights);
-  if (kv_here > 0 && kv_there > 0) {
-    s.first.kv = kv_here;
-    s.second.kv = kv_there;
+  s.first.weights = s.first.kv = speed_of_matrices(now, here.name);
+  s.second.weights = s.second.kv = speed_of_matrices(now, there.name);
+  if (kv_is_measured(here, there)) {
+    s.first.kv = here.kv_bytes_per_s;
+    s.second.kv = there.kv_bytes_per_s;
   }
   return s;
+}
+
+std::string per_second_text(double bytes_per_s) { return format_bytes(bytes_per_s) + "/s"; }
+
+// What the speeds of KV rest on.
+std::string remark_on_kv(const device_state& here, const device_state& there) {
+  if (!kv_is_measured(here, there))
+    return " How fast KV is read has not been measured on both, so it is taken to be read as fast "
+           "as weights.";
+  return " KV is read at " + per_second_text(here.kv_bytes_per_s) + " on " + here.name +
+         " and at " + per_second_text(there.kv_bytes_per_s) + " on " + there.name +
+         ", as measured while contexts grew.";
 }
 
 // The device that the first target stands for, before anything is checked; null when there is none.
@@ -110,7 +113,7 @@ spill_question question_of(const snapshot& now, const spill_wish& wish, const ca
                            const device_state& there) {
   spill_question q;
   q.needed_bytes = wish.needed_bytes;
-  std::tie(q.here, q.there) = speeds_of(now, wish.from->name, there.name);
+  std::tie(q.here, q.there) = speeds_of(now, *wish.from, there);
   for (const session_state* s : all.idle) {
     q.idle_kv_bytes += kv_to_move(*s, spill_of(*s, wish), there.name);
   }
@@ -187,7 +190,7 @@ cheaper_spill spill_cheaper(const snapshot& now, const spill_wish& wish) {
   const placement::spill_answer answer = choose_spill(q);
   out.what = answer.what;
   out.note = called(answer.what) + " should leave " + wish.from->name + " for " + there->name +
-             ": " + answer.reason + ".";
+             ": " + answer.reason + "." + remark_on_kv(*wish.from, *there);
   const bool kv = answer.what != spilled::weights;
   const bool all_kv = answer.kv_bytes > q.idle_kv_bytes || answer.what == spilled::not_enough;
   if (kv) add_sessions(all.idle, wish, there->name, out);

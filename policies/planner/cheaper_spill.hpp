@@ -2,10 +2,13 @@
 // token. Fills the question of placement/spill_choice.hpp from what a snapshot has measured, and
 // turns the answer into intents. Pure; any thread.
 //
-// What is measured: how long parts take on either device (part_state::measured). Feed-forwards and
-// experts tell how fast matrices are read, attention parts how fast KV is, where they ran on both
-// devices; else KV is taken to be read as fast as matrices. What one hop between the devices costs
-// is in no snapshot and counts as nothing, as does idle KV until its session wakes.
+// What it rests on: how long feed-forwards and experts take on either device
+// (part_state::measured), which is the bytes of their matrices over the speed at which they are
+// read; and how fast KV is read there (device_state::kv_bytes_per_s), where that was measured on
+// both devices. Else KV is taken to be read as fast as matrices, and the note says so. (What a
+// device takes is shared among its parts by bytes, so attention's times say nothing of KV.) What
+// one hop between the devices costs is in no snapshot and counts as nothing, as does idle KV until
+// its session wakes.
 #pragma once
 
 #include <cstdint>

@@ -187,6 +187,7 @@ void machine::end_moves(std::int64_t now_ms) {
 
 void machine::sample(machine_device& d, std::int64_t now_ms) {
   device_state& s = d.state;
+  s.kv_bytes_per_s = d.kv_per_s > 0 ? d.kv_per_s : d.weights_per_s;
   if (!stopped_.contains({s.name, "vram"})) {
     s.vram_total = {d.total, now_ms};
     s.vram_used = {d.others + ours(s.name), now_ms};

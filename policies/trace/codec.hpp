@@ -13,9 +13,12 @@
 #include <type_traits>
 #include <vector>
 
+#include <tl/expected.hpp>
+
 #include "policies/explain/json_writer.hpp"
 #include "policies/trace/fields.hpp"
 #include "policies/trace/json_value.hpp"
+#include "policies/trace/versions.hpp"
 
 namespace terrane::policies::trace {
 
@@ -27,6 +30,21 @@ constexpr move_outcome last_of(move_outcome) { return move_outcome::cancelled; }
 constexpr verb last_of(verb) { return verb::yield; }
 constexpr filter last_of(filter) { return filter::flapping; }
 constexpr latch_phase last_of(latch_phase) { return latch_phase::engaged; }
+
+// The version that a file says it has; the error is a clause.
+inline tl::expected<int, std::string> version_of(const json_value& said) {
+  int number = 0;
+  const char* const end = said.text.data() + said.text.size();
+  const auto [stop, failed] = std::from_chars(said.text.data(), end, number);
+  if (said.kind != json_kind::number || failed != std::errc() || stop != end || number < 1)
+    return tl::unexpected("its version is no number of a version: " + said.text);
+  if (number > version)
+    return tl::unexpected("it has version " + said.text +
+                          ", and this program knows versions up to " + std::to_string(version) +
+                          "; read it with the terranectl that is as new as "
+                          "what wrote it");
+  return number;
+}
 
 class encoder {
  public:
@@ -47,6 +65,10 @@ class encoder {
   template <class T>
   void time(std::string_view name, const T& x) {
     (*this)(name, x);
+  }
+  template <class Field, class T>
+  void later(const Field& field, const T& x) {
+    (*this)(field.name, x);
   }
 
  private:
@@ -117,7 +139,9 @@ class encoder {
 // the value is then of no use.
 class decoder {
  public:
-  explicit decoder(std::int64_t now_ms) : now_ms_(now_ms) {}
+  // `written`: the version of what is read.
+  explicit decoder(std::int64_t now_ms, int written = version)
+      : now_ms_(now_ms), written_(written) {}
 
   const std::string& fault() const { return fault_; }
 
@@ -139,6 +163,11 @@ class decoder {
   template <class T>
   void time(std::string_view name, T& x) {
     (*this)(name, x);
+  }
+  template <class Field, class T>
+  void later(const Field& field, T& x) {
+    if (written_ >= field.since) return (*this)(field.name, x);
+    x = field.otherwise;
   }
 
  private:
@@ -230,6 +259,7 @@ class decoder {
   }
 
   std::int64_t now_ms_;
+  int written_;
   const json_value* at_ = nullptr;
   std::string_view name_ = "it";
   std::string fault_;

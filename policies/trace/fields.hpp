@@ -1,12 +1,14 @@
 // The fields of what is recorded and kept: snapshots and the state of the pipeline. One list for
 // writing and reading; a field that is missing here is lost in a replay and over a restart. `time`
-// marks points on the snapshot's clock, which begins anew when the machine does.
+// marks points on the snapshot's clock, which begins anew when the machine does; `later` fields
+// that the first version did not have (versions.hpp).
 #pragma once
 
 #include <concepts>
 #include <type_traits>
 
 #include "policies/pipeline/state.hpp"
+#include "policies/trace/versions.hpp"
 #include "policies/vocabulary/snapshot.hpp"
 
 namespace terrane::policies::trace {
@@ -35,6 +37,9 @@ void fields(V& v, is<device_state> auto& x) {
   v("name", x.name);
   v("card", x.card);
   v("kind", x.kind);
+  v.later(added::host_memory, x.host_memory);
+  v.later(added::memory_bytes, x.memory_bytes);
+  v.later(added::kv_bytes_per_s, x.kv_bytes_per_s);
   v("vram_total", x.vram_total);
   v("vram_used", x.vram_used);
   v("vram_free", x.vram_free);

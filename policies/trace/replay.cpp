@@ -1,7 +1,5 @@
 #include <algorithm>
-#include <array>
 #include <charconv>
-#include <ctime>
 #include <tuple>
 
 #include "policies/explain/explain.hpp"
@@ -16,12 +14,13 @@ namespace terrane::policies::trace {
 namespace {
 
 constexpr std::size_t most_details = 100;
-constexpr std::size_t longest_line = 64u << 20;
+const std::string no_trace = "it is no trace: ";
 
 // Reads the sections that a line has into the snapshot; the others stay.
 class section_reader {
  public:
-  section_reader(const json_value& line, std::int64_t now_ms) : line_(line), decoder_(now_ms) {}
+  section_reader(const json_value& line, std::int64_t now_ms, int written)
+      : line_(line), decoder_(now_ms, written) {}
 
   template <class T>
   void operator()(std::string_view name, T& x) {
@@ -41,6 +40,8 @@ struct ager {
   void operator()(std::string_view, reading& r) const {
     if (r.present()) r.sampled_ms += by_ms;
   }
+  template <class Field, class T>
+  void later(const Field&, const T&) const {}
   template <class T>
   void operator()(std::string_view, const T&) const {}
 };
@@ -78,6 +79,18 @@ std::vector<planned_move> moves_in(const json_value* decision, std::string_view 
   return out;
 }
 
+// Whether `now` has all that `then` has, in the same order and with the same values; fields that
+// only `now` has were added since.
+bool tells_all(const json_value& now, const json_value& then) {
+  if (now.kind != then.kind || now.text != then.text || now.items.size() != then.items.size())
+    return false;
+  if (!std::ranges::equal(now.items, then.items, tells_all)) return false;
+  return std::ranges::all_of(then.fields, [&](const auto& field) {
+    const json_value* value = now.find(field.first);
+    return value != nullptr && tells_all(*value, field.second);
+  });
+}
+
 // What is the same whoever numbers decisions and wherever a policy's file lies.
 bool same_moves(const std::vector<planned_move>& a, const std::vector<planned_move>& b) {
   const auto essence = [](const planned_move& m) {
@@ -86,47 +99,70 @@ bool same_moves(const std::vector<planned_move>& a, const std::vector<planned_mo
   return std::ranges::equal(a, b, {}, essence, essence);
 }
 
-class replayer {
- public:
-  replayer(policy_set_ptr others, const tick_observer& seen)
-      : others_(std::move(others)), seen_(seen) {
-    report_.with_others = others_ != nullptr;
+enum class line_end { newline, end_of_file, too_long };
+
+// The next line without its newline. What is longer than a line of a trace can be is not read.
+line_end next_line(std::istream& in, std::string& line) {
+  line.clear();
+  std::streambuf& from = *in.rdbuf();
+  for (int c = from.sbumpc(); c != std::char_traits<char>::eof(); c = from.sbumpc()) {
+    if (c == '\n') return line_end::newline;
+    if (line.size() == longest_line) return line_end::too_long;
+    line.push_back(static_cast<char>(c));
   }
+  return line_end::end_of_file;
+}
+
+bool is_header(std::string_view line) { return line.starts_with("{\"terrane_trace\":"); }
+
+}  // namespace
+
+class replayer::course {
+ public:
+  course(policy_set_ptr others, tick_observer seen)
+      : others_(std::move(others)), seen_(std::move(seen)) {}
 
   replay_report run(std::istream& in) {
+    report_ = {};
+    report_.with_others = others_ != nullptr;
+    begun_ = false;
     std::string line;
-    std::size_t number = 0;
-    while (std::getline(in, line)) {
-      ++number;
-      const bool whole = !in.eof();
-      if (line.size() > longest_line) return end(number, "the line is too long");
-      if (line.empty()) continue;
-      std::string fault = take(line, number);
-      if (fault.empty()) continue;
-      if (whole) return end(number, std::move(fault));
-      return end(number, "the trace ends in the middle of a line: " + fault, true);
+    for (std::size_t number = 1;; ++number) {
+      const line_end last = next_line(in, line);
+      if (last == line_end::too_long)
+        return end(number, begun_ ? "the line is longer than any that was recorded"
+                                  : no_trace + "its first line is longer than any of one");
+      const bool whole = last == line_end::newline;
+      if (!line.empty()) {
+        std::string fault = take(line, number);
+        if (!fault.empty() && whole) return end(number, std::move(fault));
+        if (!fault.empty() && !begun_ && !is_header(line)) return end(number, std::move(fault));
+        if (!fault.empty())
+          return end(number, "the trace ends in the middle of a line: " + fault, true);
+      }
+      if (!whole) break;
     }
-    if (!begun_ && !report_.fault) return end(number, "it is empty");
+    if (!begun_) return end(0, no_trace + "it is empty");
     return std::move(report_);
   }
 
  private:
   replay_report end(std::size_t line, std::string message, bool cut = false) {
-    report_.fault = trace_fault{line, std::move(message), cut};
+    report_.fault = trace_fault{line, std::move(message), cut, !begun_ && !cut};
     return std::move(report_);
   }
 
   // What is wrong with the line, or nothing.
   std::string take(const std::string& line, std::size_t number) {
     const auto parsed = parse_json(line);
-    if (!parsed) return parsed.error();
+    if (!parsed) return begun_ || is_header(line) ? parsed.error() : no_trace + parsed.error();
     if (const json_value* v = parsed->find("terrane_trace")) {
-      if (v->text != std::to_string(version)) {
-        return "it has version " + v->text + ", and this program knows " + std::to_string(version);
-      }
+      const tl::expected<int, std::string> said = version_of(*v);
+      if (!said) return said.error();
+      written_ = *said;
       return begin(*parsed);
     }
-    if (!begun_) return "it is no trace: the first line has no 'terrane_trace'";
+    if (!begun_) return no_trace + "the first line has no 'terrane_trace'";
     if (parsed->find("tick") != nullptr) return tick(*parsed, number);
     return use_policies(*parsed);
   }
@@ -134,11 +170,15 @@ class replayer {
   std::string begin(const json_value& line) {
     const json_value* state = line.find("state");
     if (state == nullptr) return "'state' is missing";
-    decoder in(0);
-    if (!begun_ || others_ == nullptr) in.read(*state, state_);
+    decoder in(0, written_);
+    pipeline_state recorded;
+    in.read(*state, recorded);
     // Traces of before it was written have none.
     if (const json_value* offset = line.find("unix_offset_ms")) in.read(*offset, unix_offset_ms_);
     if (!in.fault().empty()) return in.fault();
+    begins_ = true;
+    // Others go on from what they did, where the next tick tells that this follows.
+    recorded_ = std::move(recorded);
     begun_ = true;
     return use_policies(line);
   }
@@ -165,15 +205,38 @@ class replayer {
     if (time == nullptr) return "'time_ms' is missing";
     decoder in(0);
     std::int64_t time_ms = 0;
+    const std::uint64_t before = now_.sequence;
     in.read(*line.find("tick"), now_.sequence);
     in.read(*time, time_ms);
     if (!in.fault().empty()) return in.fault();
+    if (std::string gap = follow(before, time_ms); !gap.empty()) return gap;
     age_readings(now_, time_ms - now_.time_ms);
     now_.time_ms = time_ms;
-    section_reader sections(line, time_ms);
+    section_reader sections(line, time_ms, written_);
     fields(sections, now_);
     if (!sections.fault().empty()) return sections.fault();
     decide(line, number);
+    return {};
+  }
+
+  // Whether the tick is the one after the last; what is wrong otherwise. What a line leaves out is
+  // as in the line before, so of lines that are missing nothing can be made up. A file that begins
+  // elsewhere than the one before it ended begins with its own state.
+  std::string follow(std::uint64_t before, std::int64_t time_ms) {
+    const bool follows = now_.sequence == before + 1;
+    if (std::exchange(begins_, false)) {
+      const bool goes_on = others_ != nullptr && follows && before != 0;
+      if (!goes_on) {
+        state_ = std::move(recorded_);
+        course_ = {};
+      }
+      report_.begins_anew = before != 0 && !follows;
+      return {};
+    }
+    if (!follows)
+      return "tick " + std::to_string(now_.sequence) + " comes after tick " +
+             std::to_string(before) + ": lines are missing, or out of order";
+    if (time_ms < now_.time_ms) return "its time is before that of the tick before";
     return {};
   }
 
@@ -194,13 +257,23 @@ class replayer {
     const std::string replayed = decides(d) ? plan_json(d) : "";
     const std::string was(recorded != nullptr ? recorded->written : std::string_view());
     const bool same = others_ == nullptr
-                          ? replayed == was
+                          ? same_text(was, recorded, replayed)
                           : same_moves(moves, d.planned.moves) &&
                                 same_moves(moves_in(recorded, "shadow"), d.planned.shadow) &&
                                 !faults(d);
     if (others_ != nullptr && !same && !course_.begun()) course_.begin(now_, first_move);
     if (course_.begun()) course_.plan(d.planned);
     if (!same) tell(number, was, replayed, moves, d);
+  }
+
+  // Bit for bit; of a trace of before what decisions tell was more, what it told.
+  bool same_text(const std::string& was, const json_value* recorded,
+                 const std::string& replayed) const {
+    if (replayed == was || written_ == version) return replayed == was;
+    const auto now = recorded != nullptr && !replayed.empty()
+                         ? parse_json(replayed)
+                         : tl::expected<json_value, std::string>(tl::unexpect, "");
+    return now && tells_all(*now, *recorded);
   }
 
   static bool decides(const decision& d) {
@@ -227,8 +300,11 @@ class replayer {
   }
 
   policy_set_ptr others_, own_;
-  const tick_observer& seen_;
+  tick_observer seen_;
+  int written_ = version;  // of the file that is read
   bool begun_ = false;
+  bool begins_ = false;  // the next tick is the first of its file
+  pipeline_state recorded_;
   snapshot now_;
   pipeline_state state_;
   std::int64_t unix_offset_ms_ = 0;
@@ -236,79 +312,14 @@ class replayer {
   replay_report report_;
 };
 
-}  // namespace
+replayer::replayer(policy_set_ptr others, tick_observer seen)
+    : course_(std::make_unique<course>(std::move(others), std::move(seen))) {}
+replayer::~replayer() = default;
+
+replay_report replayer::next(std::istream& in) { return course_->run(in); }
 
 replay_report replay(std::istream& in, policy_set_ptr others, const tick_observer& seen) {
-  return replayer(std::move(others), seen).run(in);
-}
-
-namespace {
-
-// "2026-11-30 03:00:12 UTC".
-std::string time_text(std::int64_t unix_ms) {
-  const std::time_t seconds = unix_ms / 1000;
-  std::tm parts{};
-  std::array<char, 32> text{};
-  if (gmtime_r(&seconds, &parts) == nullptr) return "?";
-  std::strftime(text.data(), text.size(), "%F %T UTC", &parts);
-  return text.data();
-}
-
-std::string text_of(const difference& d, bool with_others) {
-  std::string text = "Snapshot " + std::to_string(d.sequence) + ", line " + std::to_string(d.line);
-  if (d.unix_ms != 0) text += ", " + time_text(d.unix_ms);
-  if (with_others) {
-    text += d.was.empty() ? ": nothing was moved. " : ":\n Was:\n" + d.was + " ";
-    return text + (d.text.empty() ? "Now nothing would be decided.\n" : "Now:\n" + d.text);
-  }
-  if (d.replayed.empty()) return text + ": what was decided is not decided again:\n" + d.was;
-  text += d.recorded.empty() ? ": nothing was decided, and now it is:\n"
-                             : ": something else was decided:\n" + d.was + " and now:\n";
-  return text + d.text;
-}
-
-}  // namespace
-
-std::string report_text(const replay_report& r) {
-  std::string text =
-      std::to_string(r.ticks) + " ticks, " + std::to_string(r.decisions) + " with decisions: ";
-  text +=
-      r.differences == 0 ? "all the same.\n" : std::to_string(r.differences) + " are different.\n";
-  if (r.with_others) {
-    text += "Moves: " + std::to_string(r.moves_recorded) + " as recorded, " +
-            std::to_string(r.moves_replayed) + " with these policies.\n";
-  }
-  for (const difference& d : r.first) text += text_of(d, r.with_others);
-  if (r.differences > r.first.size()) text += "And more that are not shown.\n";
-  if (r.fault) {
-    text += (r.fault->line == 0 ? "" : "Line " + std::to_string(r.fault->line) + ": ") +
-            r.fault->message + "; what comes before was replayed.\n";
-  }
-  return text;
-}
-
-std::string report_json(const replay_report& r) {
-  json_writer out;
-  out.begin_object().field("ticks", r.ticks).field("decisions", r.decisions);
-  out.field("differences", r.differences).field("with_other_policies", r.with_others);
-  out.field("moves_recorded", r.moves_recorded).field("moves_replayed", r.moves_replayed);
-  out.key("first").begin_array();
-  for (const difference& d : r.first) {
-    out.begin_object().field("line", static_cast<std::uint64_t>(d.line));
-    out.field("snapshot", d.sequence).field("time_ms", d.time_ms).key("unix_ms");
-    d.unix_ms != 0 ? out.value(d.unix_ms) : out.null();
-    out.field("recorded", d.recorded).field("replayed", d.replayed).field("text", d.text);
-    out.end_object();
-  }
-  out.end_array().key("fault");
-  if (r.fault) {
-    out.begin_object().field("line", static_cast<std::uint64_t>(r.fault->line));
-    out.field("message", r.fault->message).field("cut", r.fault->cut).end_object();
-  } else {
-    out.null();
-  }
-  out.end_object();
-  return out.text();
+  return replayer(std::move(others), seen).next(in);
 }
 
 }  // namespace terrane::policies::trace

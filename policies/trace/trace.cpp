@@ -105,6 +105,10 @@ class shifter {
   void operator()(std::string_view, T& x) {
     visit(x);
   }
+  template <class Field, class T>
+  void later(const Field& field, T& x) {
+    (*this)(field.name, x);
+  }
   void time(std::string_view, std::int64_t& t) {
     if (t != reading::never) t += by_ms_;
   }
@@ -150,13 +154,11 @@ tl::expected<pipeline_state, std::string> state_from_text(std::string_view text,
   if (v == nullptr || clock == nullptr || body == nullptr) {
     return tl::unexpected<std::string>("it is no state of policies");
   }
-  if (v->text != std::to_string(version)) {
-    return tl::unexpected("it has version " + v->text + ", and this terraned knows " +
-                          std::to_string(version));
-  }
+  const tl::expected<int, std::string> written = version_of(*v);
+  if (!written) return tl::unexpected(written.error());
   pipeline_state state;
   std::int64_t then_ms = 0;
-  decoder in(0);
+  decoder in(0, *written);
   in.read(*clock, then_ms);
   in.read(*body, state);
   if (!in.fault().empty()) return tl::unexpected(in.fault());

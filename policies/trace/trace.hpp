@@ -9,6 +9,7 @@
 #include <functional>
 #include <istream>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,11 +18,10 @@
 #include "policies/pipeline/evaluate.hpp"
 #include "policies/pipeline/policy_set.hpp"
 #include "policies/pipeline/state.hpp"
+#include "policies/trace/versions.hpp"
 #include "policies/vocabulary/snapshot.hpp"
 
 namespace terrane::policies::trace {
-
-inline constexpr int version = 1;
 
 // Makes the lines of one file. A file stands for itself: another begins with begin() again.
 class writer {
@@ -54,7 +54,8 @@ struct difference {
 struct trace_fault {
   std::size_t line = 0;
   std::string message;
-  bool cut = false;  // it ends in the middle of its last line, as when the daemon was killed
+  bool cut = false;       // it ends in the middle of its last line, as when the daemon was killed
+  bool no_trace = false;  // nothing of it could be replayed: it is none, or of a later version
 };
 
 struct replay_report {
@@ -63,6 +64,7 @@ struct replay_report {
   std::uint64_t differences = 0;  // in all; of the first there are details
   std::uint64_t moves_recorded = 0, moves_replayed = 0;
   bool with_others = false;  // policies other than its own
+  bool begins_anew = false;  // the file before it ended elsewhere than where this begins
   std::vector<difference> first;
   std::optional<trace_fault> fault;  // where it ends early; what came before was replayed
 };
@@ -71,8 +73,28 @@ struct replay_report {
 using tick_observer = std::function<void(const policy_set&, const snapshot&,
                                          const pipeline_state& before, const decision&)>;
 
-// Replays a trace, with its own policies or with `others`. Moves that others plan are taken for
-// done a tick later, and those of the recording are then undone, as far as parts go.
+// No line of a trace is longer; what is, is not read.
+inline constexpr std::size_t longest_line = 64U << 20;
+
+// Replays traces, with their own policies or with `others`. Moves that others plan are taken for
+// done a tick later, and those of the recording are then undone, as far as parts go. Of files that
+// follow each other, as the recorder writes them, others go on in the next from where they have put
+// things in the one before.
+class replayer {
+ public:
+  explicit replayer(policy_set_ptr others = nullptr, tick_observer seen = {});
+  ~replayer();
+  replayer(const replayer&) = delete;
+  replayer& operator=(const replayer&) = delete;
+
+  replay_report next(std::istream& in);
+
+ private:
+  class course;
+  std::unique_ptr<course> course_;
+};
+
+// Of one trace.
 replay_report replay(std::istream& in, policy_set_ptr others = nullptr,
                      const tick_observer& seen = {});
 

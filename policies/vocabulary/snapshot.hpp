@@ -40,6 +40,11 @@ struct device_state {
   std::string name;  // stable: "cpu", "vulkan:<uuid>", "cuda:<uuid>"
   std::string card;  // devices of one card share its memory; empty: a card of its own
   device_kind kind = device_kind::other;
+  bool host_memory = false;        // it takes from the host's memory: CPU, software, integrated GPU
+  std::uint64_t memory_bytes = 0;  // what it has in all, whatever the budget; 0: not known
+  // Bytes of KV that attention of one token reads in a second: found while contexts grew and
+  // nothing else changed; 0: not measured.
+  double kv_bytes_per_s = 0;
   reading vram_total;          // bytes
   reading vram_used;           // bytes, by everyone
   reading vram_free;           // bytes an allocation could get now; when absent, total - used

@@ -1,6 +1,8 @@
 // What the engine counted, as policies see it.
 #include "daemon/loop/measurements.hpp"
 
+#include <random>
+
 #include <gtest/gtest.h>
 
 #include "daemon/loop/snapshot_builder.hpp"
@@ -115,18 +117,66 @@ TEST(measurements, what_ran_before_a_move_counts) {
   EXPECT_DOUBLE_EQ(policies::measured_ms(seen(m).parts[2], "cpu"), 1);
 }
 
-// A policy that asks what is cheaper to move must not find KV to be read at a speed made of nothing
-// but rounding.
-TEST(measurements, make_kv_as_fast_as_matrices) {
-  measurements m(0, {});
+// A reply that grows: 10 ms a token for the weights and a microsecond for each position.
+struct growing_reply {
   engine::engine_status s = machine();
-  s.decode_times[1] = {100, 333};
-  m.take(s, 1000);
-  const policies::snapshot now = seen(m);
-  const double attention_ms = policies::measured_ms(now.parts[1], "card");
-  const double matrices_per_ms = 30.0 * mib / policies::measured_ms(now.parts[2], "card");
-  const double kv_ms = attention_ms - 6.0 * mib / matrices_per_ms;
-  EXPECT_NEAR(4.0 * mib / kv_ms, matrices_per_ms, 1e-6 * matrices_per_ms);
+  double length = 100;
+  std::mt19937 random{3};
+
+  // For a second: ten tokens of `replies` replies.
+  void go_on(measurements& m, std::int64_t second, std::uint64_t replies = 1) {
+    engine::decode_time& t = s.decode_times[1];
+    for (int i = 0; i < 10; i++) {
+      t.tokens += replies;
+      t.steps++;
+      t.attended += replies * static_cast<std::uint64_t>(length);
+      t.ms += 10 + 1e-3 * length + 1e-3 * static_cast<double>(random() % 100);
+      length += 1;
+    }
+    m.take(s, second * 1000);
+  }
+};
+
+double kv_per_s(const measurements& m) {
+  policies::snapshot s;
+  s.parts.resize(3);
+  s.devices.resize(2);
+  m.put_into(s, devices);
+  return s.devices[1].kv_bytes_per_s;
+}
+
+TEST(measurements, kv_is_read_as_fast_as_growing_contexts_show) {
+  const kv_shape kv = {{1}, 1024};
+  measurements m(0, {}, kv);
+  growing_reply reply;
+  for (std::int64_t t = 1; t <= 5; t++) reply.go_on(m, t);
+  EXPECT_EQ(kv_per_s(m), 0);  // too much alike
+  for (std::int64_t t = 6; t <= 60; t++) reply.go_on(m, t);
+  EXPECT_NEAR(kv_per_s(m), 1024 / 1e-6, 0.1 * 1024 / 1e-6);
+  // In another placement the device reads other weights: nothing of before counts, and what was
+  // found stays until something else is.
+  reply.s.revision = 2;
+  reply.s.parts[2].device = 0;
+  reply.s.decode_times.assign(2, {});
+  reply.go_on(m, 61);
+  EXPECT_NEAR(kv_per_s(m), 1024 / 1e-6, 0.1 * 1024 / 1e-6);
+}
+
+TEST(measurements, what_says_nothing_of_kv_is_left_out) {
+  const kv_shape kv = {{1}, 1024};
+  measurements together(0, {}, kv), elsewhere(0, {}, kv), noise(0, {}, kv);
+  growing_reply of_two, spilled, of_noise;
+  for (std::int64_t t = 1; t <= 60; t++) of_two.go_on(together, t, 2);
+  EXPECT_EQ(kv_per_s(together), 0);
+  spilled.s.sessions.resize(1);
+  spilled.s.sessions[0].kv_bytes = {mib, mib};  // half of it is attended on the CPU
+  for (std::int64_t t = 1; t <= 60; t++) spilled.go_on(elsewhere, t);
+  EXPECT_EQ(kv_per_s(elsewhere), 0);
+  for (std::int64_t t = 1; t <= 60; t++) {
+    of_noise.s.decode_times[1].ms += static_cast<double>(of_noise.random() % 2000);
+    of_noise.go_on(noise, t);
+  }
+  EXPECT_EQ(kv_per_s(noise), 0);
 }
 
 class until_the_end final : public engine::reply_observer {

@@ -232,7 +232,9 @@ TEST_F(offline_commands_test, a_recording_that_is_cut_replays_up_to_the_cut_and_
   std::string damaged = whole;
   damaged[whole.find("\n{\"tick\":5") + 1] = '?';
   EXPECT_EQ(run({"policy", "replay", write("trace.jsonl", damaged)}), 1) << out.str();
-  EXPECT_EQ(run({"policy", "replay", write("trace.jsonl", "")}), 1);
+  EXPECT_EQ(run({"policy", "replay", write("trace.jsonl", "")}), 2);
+  EXPECT_EQ(run({"policy", "replay", write("letter.jsonl", "Dear all,\n")}), 2);
+  EXPECT_THAT(err.str(), HasSubstr("letter.jsonl: it is no trace"));
 }
 
 TEST_F(offline_commands_test, other_policies_say_what_would_have_been_different) {

@@ -6,6 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "policies/planner/cheaper_spill.hpp"
+#include "tests/policies/machine.hpp"
+
 namespace terrane::policies::tests {
 namespace {
 
@@ -92,6 +95,28 @@ TEST(spill_choice, says_when_all_is_not_enough) {
   EXPECT_TRUE(std::isinf(a.kv_cost_s) && std::isinf(a.weight_cost_s));
   q.needed_bytes = 0;
   EXPECT_EQ(choose_spill(q).what, spilled::nothing);
+}
+
+// Attention's own times are its share by bytes and say nothing of KV: without a measured speed KV
+// is taken to be read as fast as weights, and it is said so.
+TEST(spill_choice, says_what_the_speed_of_kv_rests_on) {
+  machine m;
+  m.add_device("cpu", 64.0 * gib);
+  m.add_device("gpu", 8.0 * gib);
+  m.device("cpu").weights_per_s = 40e9;
+  m.device("gpu").weights_per_s = 600e9;
+  m.device("cpu").kv_per_s = 1e9;
+  m.add_layers(4, 100.0 * mib, 300.0 * mib, "gpu");
+  m.add_session("talks", 8000, 1.0 * gib, "gpu");
+  const auto chosen = [](const snapshot& now) {
+    const target_choice to{target_kind::cpu, {}};
+    return spill_cheaper(now, {&now.devices[1], 300 * mib, {to}, ordering::best, 0, "full"});
+  };
+  snapshot now = m.at(0);
+  EXPECT_EQ(chosen(now).what, spilled::weights);
+  EXPECT_THAT(chosen(now).note, HasSubstr("KV is read at 559 GiB/s on gpu and at 954 MiB/s"));
+  now.devices[0].kv_bytes_per_s = 0;
+  EXPECT_THAT(chosen(now).note, HasSubstr("taken to be read as fast as weights"));
 }
 
 }  // namespace

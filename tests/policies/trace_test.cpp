@@ -190,7 +190,12 @@ TEST(trace, damage_is_named_by_line_and_never_more) {
   const std::string text = recorded(100);
   EXPECT_EQ(replayed("").fault->line, 0u);
   EXPECT_THAT(replayed("{\"x\":1}\n").fault->message, HasSubstr("no trace"));
-  EXPECT_THAT(replayed("{\"terrane_trace\":9}\n").fault->message, HasSubstr("version 9"));
+  EXPECT_TRUE(replayed("{\"x\":1}\n").fault->no_trace);
+  EXPECT_EQ(report_text(replayed("A letter.\n")).find("all the same"), std::string::npos);
+  EXPECT_THAT(report_text(replayed("")), HasSubstr("it is no trace: it is empty"));
+  const replay_report later = replayed("{\"terrane_trace\":9}\n");
+  EXPECT_THAT(later.fault->message, HasSubstr("version 9, and this program knows versions up to "));
+  EXPECT_TRUE(later.fault->no_trace);
   const replay_report cut = replayed(text.substr(0, text.size() - 10));
   ASSERT_TRUE(cut.fault);
   EXPECT_EQ(cut.fault->line, 101u);
@@ -208,6 +213,127 @@ TEST(trace, damage_is_named_by_line_and_never_more) {
     for (int n = 0; n < 3; ++n) bad[random() % bad.size()] = static_cast<char>(random() % 256);
     const replay_report r = replayed(bad);
     EXPECT_LE(r.ticks, 101u);
+  }
+}
+
+std::string recorded_by(const std::string& file) {
+  std::ifstream in(std::filesystem::path(TERRANE_TEST_DATA) / "policies/recorded" / file);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+// Written by the program of each version; never written again.
+TEST(trace, what_the_first_version_recorded_replays) {
+  const std::string text = recorded_by("version-1.jsonl");
+  ASSERT_TRUE(text.starts_with("{\"terrane_trace\":1,"));
+  ASSERT_EQ(text.find("\"host_memory\""), std::string::npos);
+  const replay_report r = replayed(text);
+  EXPECT_FALSE(r.fault) << r.fault->message;
+  EXPECT_EQ(r.ticks, 240U);
+  EXPECT_EQ(r.decisions, 14U);
+  EXPECT_EQ(r.differences, 0U) << report_text(r);
+  // What it lacks is taken for what the table says, whatever was in the snapshot before.
+  std::string as_newer = text;
+  as_newer.replace(0, 19, "{\"terrane_trace\":2,");
+  EXPECT_THAT(replayed(as_newer).fault->message, HasSubstr("'host_memory' is missing"));
+  // A decision that is another one is seen still.
+  std::string other = text;
+  const std::size_t reason = other.find("\"bytes\":", other.find("\"decision\""));
+  other.replace(reason, 9, "\"bytes\":1");
+  EXPECT_EQ(replayed(other).differences, 1U);
+  const auto state = state_from_text(recorded_by("version-1.state"), 0, 0);
+  ASSERT_TRUE(state.has_value()) << state.error();
+  EXPECT_GT(state->next_decision, 10U);
+}
+
+TEST(trace, lines_that_are_missing_or_out_of_order_end_it) {
+  const std::string text = recorded(20);
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line + "\n");
+  const auto joined = [](const std::vector<std::string>& of) {
+    std::string all;
+    for (const std::string& line : of) all += line;
+    return replayed(all);
+  };
+  std::vector<std::string> fewer = lines;
+  fewer.erase(fewer.begin() + 5);
+  EXPECT_THAT(joined(fewer).fault->message, HasSubstr("tick 6 comes after tick 4"));
+  EXPECT_EQ(joined(fewer).ticks, 4U);
+  std::swap(lines[7], lines[8]);
+  EXPECT_THAT(joined(lines).fault->message, HasSubstr("tick 8 comes after tick 6"));
+}
+
+// Endless, and all one line.
+class endless : public std::streambuf {
+ public:
+  std::size_t read = 0;
+
+ private:
+  std::array<char, 4096> text_{};
+  int_type underflow() override {
+    text_.fill('x');
+    read += text_.size();
+    setg(text_.data(), text_.data(), text_.data() + text_.size());
+    return traits_type::to_int_type('x');
+  }
+};
+
+TEST(trace, a_line_is_read_up_to_a_bound) {
+  endless source;
+  std::istream in(&source);
+  const replay_report r = replay(in);
+  ASSERT_TRUE(r.fault);
+  EXPECT_TRUE(r.fault->no_trace);
+  EXPECT_LT(source.read, longest_line + 2 * 4096);
+}
+
+// An hour in two files, as the recorder writes them.
+std::array<std::string, 2> in_two_files(std::int64_t gap) {
+  const policy_set_ptr set = set_of(policies);
+  machine m;
+  m.add_device("cpu", 32 * gib);
+  m.add_device("gpu", 8 * gib).state.temp_c = {50, 0};
+  m.add_layers(8, 100 * mib, 300 * mib, "gpu");
+  pipeline_state state;
+  writer w;
+  std::array<std::string, 2> files;
+  for (std::int64_t t = 0; t < 120; ++t) {
+    if (t == 60 + gap || t == 0) files[t == 0 ? 0 : 1] = w.begin(*set, state);
+    if (t == 40) m.device("gpu").others = 4.3 * gib;
+    const snapshot& now = m.at(t * 1000);
+    const decision d = evaluate(*set, now, state);
+    const std::string line = w.tick(*set, now, d);
+    if (t < 60) files[0] += line;
+    if (t >= 60 + gap) files[1] += line;
+    m.carry_out(d.planned, t * 1000);
+  }
+  return files;
+}
+
+TEST(trace, files_that_follow_each_other_go_on_with_what_others_did) {
+  std::string changed = policies;
+  changed.replace(changed.find("above: 90%"), 10, "above: 99%");
+  for (const std::int64_t gap : {0, 10}) {
+    const std::array<std::string, 2> files = in_two_files(gap);
+    std::string last_place;
+    replayer others(set_of(changed),
+                    [&](const policy_set&, const snapshot& seen, const pipeline_state&,
+                        const decision&) { last_place = find_part(seen, "layer.7.ffn")->device; });
+    std::istringstream first(files[0]), second(files[1]);
+    EXPECT_FALSE(others.next(first).fault);
+    EXPECT_EQ(last_place, "gpu");  // the recorded policies had moved it
+    const replay_report r = others.next(second);
+    EXPECT_FALSE(r.fault) << r.fault->message;
+    EXPECT_EQ(r.begins_anew, gap != 0);
+    EXPECT_EQ(last_place, gap == 0 ? "gpu" : "cpu");
+  }
+  // Their own decide the same in each, however they lie.
+  replayer own;
+  for (const std::string& file : in_two_files(10)) {
+    std::istringstream in(file);
+    EXPECT_EQ(own.next(in).differences, 0U);
   }
 }
 
