@@ -84,7 +84,7 @@ class local_engine final : public inference_engine {
         options_(options),
         shape_(shape),
         loop_(*model_, words_, *rooms_, options_, shape, std::move(blocks), std::move(plan)),
-        mover_(*model_, *rooms_, shape, loop_) {
+        mover_(*model_, *rooms_, shape, loop_, {options.choose_refuge, options.on_refuge}) {
     for (const auto& room : *rooms_) devices_.push_back(room->on.get());
   }
 
@@ -96,7 +96,7 @@ class local_engine final : public inference_engine {
   result<session_id> generate(generate_request request,
                               std::shared_ptr<reply_observer> observer) override {
     const tuning_gate::use devices(gate_);
-    return loop_.admit([&] { return loop_.accept(std::move(request), std::move(observer)); });
+    return loop_.admit(std::move(request), std::move(observer));
   }
   result<void> stop(session_id id) override {
     return loop_.call([&] { return loop_.stop(id); });
@@ -124,6 +124,10 @@ class local_engine final : public inference_engine {
     result<tuning_report> report = tune_alone(device, budget, progress);
     gate_.end_timing();
     return report;
+  }
+
+  void look_for_lost_devices() override {
+    if (loop_.call([&] { return loop_.notice_lost(); })) mover_.seek_refuge();
   }
 
   engine_status status() override {

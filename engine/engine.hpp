@@ -128,6 +128,33 @@ struct move_request {
   std::string by = "user", reason;
 };
 
+// ---- Lost devices
+
+// What was on a device that is lost (device::lost()) goes elsewhere at once, unasked: its weights
+// are read again, KV that was there is computed again from the sessions' tokens. Replies wait
+// meanwhile and go on with the same bits. Where it all fits nowhere, the sessions end with an
+// error; where it does not fit without them either, requests are refused until it does.
+
+struct lost_placement {
+  std::vector<std::uint32_t> parts;  // device by part, as it was
+  std::vector<bool> lost;            // by device
+};
+// Says on which devices, none of them lost, parts are to be; nothing, or one without room: each
+// goes to the nearest that has room. Called on the mover's thread.
+using refuge_chooser =
+    std::function<std::optional<std::vector<std::uint32_t>>(const lost_placement&)>;
+
+// What became of it; told on the mover's thread.
+struct refuge_report {
+  std::vector<std::uint32_t> lost;   // all devices that are
+  std::vector<part_move> parts;      // that have another place now
+  std::size_t sessions_rebuilt = 0;  // KV of which was lost
+  std::size_t sessions_ended = 0;
+  std::optional<error> failure;  // no place was found
+  double took_ms = 0;
+};
+using refuge_observer = std::function<void(const refuge_report&)>;
+
 // ---- What is where, now
 
 struct part_status {
@@ -182,6 +209,9 @@ struct engine_status {
   std::vector<decode_time> decode_times;  // by device
   past_decode decode_before;
   std::vector<link_traffic> links;  // those that have been used
+  // Parts are on a device that is lost: nothing is computed until they are elsewhere.
+  bool stranded = false;
+  std::optional<error> unplaced;  // they fit nowhere: requests are refused with it
 };
 
 // Sessions as they come and go; called on the loop's thread.
@@ -197,8 +227,10 @@ struct engine_options {
   // Of each device, for partial results of attention: a step whose rows have more is attended a few
   // rows after another. 0: 64 MiB, or a 256th of the memory of the smallest GPU that has its own.
   std::uint64_t attention_bytes = 0;
-  bool check_numbers = true;    // refuse weights with scales that are not finite
-  session_observer on_session;  // may be empty
+  bool check_numbers = true;     // refuse weights with scales that are not finite
+  session_observer on_session;   // may be empty
+  refuge_chooser choose_refuge;  // may be empty
+  refuge_observer on_refuge;     // may be empty
   // Layouts of kernels that are remembered are used. What is not is timed at the start, within the
   // budget for all devices together, those of the placement first.
   tuner_settings tuning;
@@ -240,6 +272,10 @@ class inference_engine {
   virtual result<tuning_report> tune(
       std::uint32_t device, std::chrono::milliseconds budget,
       const std::function<bool(const tuning_progress&)>& progress) = 0;
+
+  // Looks whether a device was lost while nothing ran, and once more for a place for parts that
+  // have found none.
+  virtual void look_for_lost_devices() = 0;
 
   virtual engine_status status() = 0;  // waits for the end of the running step
   virtual std::uint64_t revision() const = 0;

@@ -59,7 +59,9 @@ struct move_job {
   std::uint64_t bytes_told = 0;       // of status.bytes_done, at the last report of progress
   std::vector<link_traffic> traffic;  // its own copies, by pair; only the mover's thread
   std::atomic<bool> cancelled{false};
+  std::atomic<bool> overtaken{false};  // given up because a device was lost
   bool committing = false;
+  bool unasked = false;  // away from a lost device: nobody gives it up
 
   // What the commit took out of use; freed by the mover's thread, outside the pause.
   std::unique_ptr<execution_plan> old_plan;

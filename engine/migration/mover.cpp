@@ -51,10 +51,19 @@ const char* to_string(move_state state) {
   return "unknown";
 }
 
-mover::mover(const model& of, device_rooms& rooms, const workspace_shape& shape, step_loop& loop)
-    : model_(of), rooms_(rooms), shape_(shape), loop_(loop), thread_([this] { run(); }) {}
+mover::mover(const model& of, device_rooms& rooms, const workspace_shape& shape, step_loop& loop,
+             refuge_settings refuge)
+    : model_(of),
+      rooms_(rooms),
+      shape_(shape),
+      loop_(loop),
+      refuge_(std::move(refuge)),
+      thread_([this] { run(); }) {
+  loop_.call([this] { loop_.on_stranded([this] { overtake(); }); });
+}
 
 mover::~mover() {
+  loop_.call([this] { loop_.on_stranded({}); });
   {
     std::lock_guard lock(guard_);
     ending_ = true;
@@ -82,6 +91,9 @@ result<void> mover::cancel(move_id id) {
   std::lock_guard lock(guard_);
   for (auto& job : queue_) {
     if (job->status.id != id) continue;
+    if (job->unasked)
+      return fail(error_code::conflict,
+                  "move " + std::to_string(id) + " brings parts away from a lost device");
     if (job->committing)
       return fail(error_code::conflict, "move " + std::to_string(id) + " is being committed");
     job->cancelled = true;
@@ -107,13 +119,18 @@ void mover::run() {
     std::shared_ptr<move_job> job;
     {
       std::unique_lock lock(guard_);
-      wake_.wait(lock, [this] { return ending_ || !queue_.empty(); });
-      if (queue_.empty()) return;
-      job = queue_.front();
+      wake_.wait(lock, [this] { return ending_ || refuge_wanted_ || !queue_.empty(); });
+      if (ending_) refuge_wanted_ = false;
+      if (!refuge_wanted_) {
+        if (queue_.empty()) return;
+        job = queue_.front();
+      }
+    }
+    if (job == nullptr) {
+      take_refuge();
+      continue;
     }
     carry_out(*job);
-    std::lock_guard lock(guard_);
-    queue_.pop_front();
   }
 }
 
@@ -155,6 +172,17 @@ void mover::add_traffic(const move_job& job) {
 }
 
 void mover::carry_out(move_job& job) {
+  const result<void> ok = attempt(job);
+  {
+    std::lock_guard lock(guard_);
+    queue_.pop_front();  // who hears of its end does not find it in status() any more
+    if (!ok) job.status.failure = ok.error();
+  }
+  if (ok) return tell(job, move_state::committed);
+  tell(job, ok.error().code == error_code::cancelled ? move_state::cancelled : move_state::failed);
+}
+
+result<void> mover::attempt(move_job& job) {
   const auto begin = std::chrono::steady_clock::now();
   result<void> ok = prepare(job);
   if (ok && !job.status.nothing_moved) ok = commit(job, begin);
@@ -167,12 +195,11 @@ void mover::carry_out(move_job& job) {
   job.blocks_after.clear();
   job.page_at.clear();
   job.pages.clear();
-  if (ok) return tell(job, move_state::committed);
-  {
-    std::lock_guard lock(guard_);
-    job.status.failure = ok.error();
-  }
-  tell(job, ok.error().code == error_code::cancelled ? move_state::cancelled : move_state::failed);
+  if (!ok && job.overtaken)
+    ok = fail(error_code::device_fault, "the move was given up because a device was lost");
+  if (!ok) loop_.call([&] { loop_.notice_lost(); });
+  free_lost_workspaces();
+  return ok;
 }
 
 // Ends however many sessions come and go: those that come at last wait until it is over.
@@ -224,7 +251,8 @@ result<void> mover::prepare(move_job& job) {
     job.status.revision = loop_.revision();
     return {};
   }
-  result<void> ok = check_room(job);
+  result<void> ok = check_devices(job);
+  if (ok) ok = check_room(job);
   if (!ok) return ok;
   tell(job, move_state::preparing);
   ok = bring_weights(job);
@@ -239,6 +267,15 @@ result<void> mover::bring(move_job& job) {
   if (ok) ok = build_plan(job);
   if (ok) ok = bring_pages(job);
   return ok;
+}
+
+result<void> mover::check_devices(const move_job& job) const {
+  for (std::uint32_t d : job.parts_after) {
+    if (const std::optional<error> why = rooms_[d]->on->lost())
+      return fail(error_code::device_fault, "it is lost: " + why->message,
+                  rooms_[d]->on->info().name);
+  }
+  return {};
 }
 
 // By sum, before anything is copied: weights, pages and workspace against what each target has
@@ -304,7 +341,7 @@ result<void> mover::bring_weights(move_job& job) {
       device_room* from = nullptr;
       for (const auto& room : rooms_) {
         resident_block_ptr found = room->weights.find(block);
-        if (found == nullptr) continue;
+        if (found == nullptr || room->on->lost()) continue;
         const bool direct = room->index != to.index && to.on->no_direct_path(*room->on).empty();
         if (source == nullptr || direct) {
           source = std::move(found);

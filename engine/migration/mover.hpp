@@ -17,13 +17,22 @@
 
 namespace terrane::engine {
 
+// Where parts of lost devices go, and who hears of it; either may be empty.
+struct refuge_settings {
+  refuge_chooser choose;
+  refuge_observer told;
+};
+
 class mover {
  public:
-  mover(const model& of, device_rooms& rooms, const workspace_shape& shape, step_loop& loop);
+  mover(const model& of, device_rooms& rooms, const workspace_shape& shape, step_loop& loop,
+        refuge_settings refuge);
   ~mover();  // gives up what is not committed
 
   move_id add(move_request request, move_observer observer);
   result<void> cancel(move_id id);
+  // Before all that waits: a place for what is on lost devices.
+  void seek_refuge();
   // Waiting and preparing, in order.
   std::vector<move_status> pending() const;
   // What copies between devices have taken so far, by pair.
@@ -32,10 +41,18 @@ class mover {
  private:
   void run();
   void carry_out(move_job& job);
+  result<void> attempt(move_job& job);
+  void free_lost_workspaces();
+  void overtake();
+  void take_refuge();
+  result<void> find_refuge(refuge_report& report);
+  result<void> move_to(const std::vector<std::uint32_t>& where, const lost_placement& from,
+                       refuge_report& report);
   result<void> prepare(move_job& job);
   result<void> commit(move_job& job, steady_time begin);
   result<void> try_commit(move_job& job, steady_time begin);
   result<void> bring(move_job& job);
+  result<void> check_devices(const move_job& job) const;
   result<void> check_room(move_job& job);
   result<void> open(device_room& room);
   result<void> bring_weights(move_job& job);
@@ -57,6 +74,8 @@ class mover {
   std::condition_variable wake_;
   std::vector<link_traffic> traffic_;
   std::deque<std::shared_ptr<move_job>> queue_;  // the first is being carried out
+  refuge_settings refuge_;
+  bool refuge_wanted_ = false;
   bool ending_ = false;
   std::thread thread_;
 };

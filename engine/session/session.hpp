@@ -49,6 +49,7 @@ struct reply {
   utf8_stream text;
   stop_texts stops;
   std::size_t prompt_end;  // tokens of the session, prompt included
+  std::size_t told = 0;    // with every_logit: the position up to which logits were told
   reply_summary summary;
   steady_time started = std::chrono::steady_clock::now(), first_token = started;
   bool stop_asked = false;

@@ -43,12 +43,12 @@ step_loop::step_loop(const model& of, const tokenizer& words, device_rooms& room
 }
 
 step_loop::~step_loop() {
-  post({[this] {
+  call([this] {
     // From the last: a session that is not kept leaves the list when it ends.
     for (std::size_t i = sessions_.size(); i-- > 0;)
       if (sessions_[i]->answering) finish(*sessions_[i], stop_reason::stopped);
     ending_ = true;
-  }});
+  });
   thread_.join();
 }
 
@@ -61,28 +61,19 @@ void step_loop::post(command next) {
 }
 
 void step_loop::hold_admissions(bool held) {
-  call([&] {
-    admissions_held_ = held;
-    if (held) return;
-    std::lock_guard lock(guard_);
-    std::ranges::move(commands_, std::back_inserter(held_back_));
-    commands_.swap(held_back_);  // first those that came first
-    held_back_.clear();
-  });
+  call([&] { admissions_held_ = held; });
 }
 
 bool step_loop::drain() {
+  if (!holds_admissions()) taken_.swap(held_back_);  // first those that came first
   {
     std::lock_guard lock(guard_);
-    taken_.swap(commands_);
+    std::ranges::move(commands_, std::back_inserter(taken_));
+    commands_.clear();
   }
   for (command& next : taken_) {
-    if (next.admits && admissions_held_) {
-      held_back_.push_back(std::move(next));
-      continue;
-    }
     release_ended();  // so that a command finds free what the one before it ended
-    next.run();
+    if ((next.admits && holds_admissions()) || !next.run()) held_back_.push_back(std::move(next));
   }
   taken_.clear();
   return !ending_;
@@ -90,12 +81,14 @@ bool step_loop::drain() {
 
 void step_loop::loop() {
   while (drain()) {
-    if (gather()) {
+    if (!is_stranded() && gather()) {
       step();
       continue;
     }
     std::unique_lock lock(guard_);
-    wake_.wait(lock, [this] { return !commands_.empty(); });
+    wake_.wait(lock, [this] {
+      return !commands_.empty() || (!held_back_.empty() && !holds_admissions());
+    });
   }
 }
 
@@ -145,7 +138,7 @@ void step_loop::add_rows(session& s, std::size_t count) {
     inputs_.positions()[row] = static_cast<std::int32_t>(position);
     inputs_.slots()[row] = static_cast<std::int32_t>(s.slot);
     const bool draw = position + 1 == s.tokens.size() && r.request.max_tokens > 0;
-    const bool tell = r.request.every_logit && position < r.prompt_end;
+    const bool tell = r.request.every_logit && position >= r.told && position < r.prompt_end;
     if (draw || tell) {
       inputs_.logit_rows()[logit_rows_.size()] = static_cast<std::int32_t>(row);
       logit_rows_.push_back({&s, static_cast<std::uint32_t>(logit_rows_.size()), draw, position});
@@ -216,8 +209,10 @@ void step_loop::hand_out() {
       return fail_step({error_code::device_fault, "the logits could not be read", "head"});
     reply& r = *s.answering;
     const std::uint64_t hash = r.request.hash_logits ? hash_logits(logits) : 0;
-    if (r.request.every_logit && l.position < r.prompt_end)
+    if (r.request.every_logit && l.position >= r.told && l.position < r.prompt_end) {
       r.observer->on_logits(static_cast<std::uint32_t>(l.position), logits);
+      r.told = l.position + 1;
+    }
     if (l.draw) give_token(s, logits, hash);
   }
   // Replies that only read a prompt, and those that were asked to stop while they did.
@@ -314,7 +309,10 @@ void step_loop::wait_for_releases() {
   releases_.finish();
 }
 
+// Of a lost device nobody's reply is at fault: they go on once its parts are elsewhere.
 void step_loop::fail_step(const error& why) {
+  settle();
+  if (notice_lost()) return;
   for (session* s : span_sessions_)
     if (s->answering) finish(*s, stop_reason::failed, why);
 }
@@ -327,8 +325,22 @@ session* step_loop::find(session_id id) {
   return nullptr;
 }
 
-result<session_id> step_loop::accept(generate_request request,
-                                     std::shared_ptr<reply_observer> observer) {
+result<session_id> step_loop::admit(generate_request request,
+                                    std::shared_ptr<reply_observer> observer) {
+  std::promise<result<session_id>> done;
+  post({[&] {
+          result<session_id> accepted = accept(request, observer);
+          if (!accepted && !unplaced_ && notice_lost()) return false;
+          done.set_value(std::move(accepted));
+          return true;
+        },
+        true});
+  return done.get_future().get();
+}
+
+result<session_id> step_loop::accept(generate_request& request,
+                                     std::shared_ptr<reply_observer>& observer) {
+  if (is_stranded() && unplaced_) return tl::unexpected<error>(*unplaced_);
   session* s = request.session == 0 ? nullptr : find(request.session);
   if (request.session != 0 && s == nullptr)
     return fail(error_code::not_found, "there is no session " + std::to_string(request.session));
@@ -451,6 +463,8 @@ bool step_loop::is_replying() const {
 
 engine_status step_loop::status() const {
   engine_status out;
+  out.stranded = is_stranded();
+  if (out.stranded) out.unplaced = unplaced_;
   out.revision = revision_;
   out.steps = steps_;
   out.tokens = tokens_;

@@ -33,13 +33,18 @@ class step_loop {
   // Runs `f` on the loop's thread between two steps and returns what it returns.
   template <class F>
   auto call(F f) -> decltype(f()) {
-    return run_as(false, std::move(f));
+    std::packaged_task<decltype(f())()> task(std::move(f));
+    auto done = task.get_future();
+    post({[&task] {
+            task();
+            return true;
+          },
+          false});
+    return done.get();
   }
-  // The same for what takes new pages: while admissions are held it waits for their release.
-  template <class F>
-  auto admit(F f) -> decltype(f()) {
-    return run_as(true, std::move(f));
-  }
+  // Accepts a request; while admissions are held, and while parts are on a device that is lost, it
+  // waits.
+  result<session_id> admit(generate_request request, std::shared_ptr<reply_observer> observer);
   // As long as it lives, no request is admitted: those that come wait, replies go on. At most one
   // at a time; not on the loop's thread.
   class admission_hold {
@@ -54,7 +59,6 @@ class step_loop {
   };
 
   // The following run on the loop's thread (through call).
-  result<session_id> accept(generate_request request, std::shared_ptr<reply_observer> observer);
   result<void> stop(session_id id);
   result<void> close(session_id id);
   engine_status status() const;
@@ -76,6 +80,23 @@ class step_loop {
     std::uint64_t revision = 0;
   };
   result<commit_report> commit(move_job& job);
+
+  // Takes note of devices that were lost since. Sessions with KV there will compute it again. True
+  // while the placement needs a lost device: nothing is computed then and requests wait, until a
+  // move has put elsewhere what was there.
+  bool notice_lost();
+  bool is_stranded() const;
+  std::uint32_t lost() const { return lost_; }  // bit d: device d, as far as it was noticed
+  // `told` is called on the loop's thread when it has become stranded.
+  void on_stranded(std::function<void()> told) { on_stranded_ = std::move(told); }
+  std::size_t sessions_rebuilt() const { return rebuilt_; }
+  std::vector<std::uint64_t> lost_pages() const;  // by layer
+  // Ends all sessions, and says how many.
+  std::size_t end_sessions(const error& why);
+  // As long as the loop stays stranded, requests are refused with it.
+  void refuse(const error& why) { unplaced_ = why; }
+  // Workspaces of lost devices, once no plan needs them.
+  std::vector<std::unique_ptr<workspace>> take_lost_workspaces();
 
   std::uint64_t revision() const { return revision_.load(); }
 
@@ -99,18 +120,13 @@ class step_loop {
   };
 
   struct command {
-    std::function<void()> run;
+    std::function<bool()> run;  // false: it is to be run again once admissions are not held
     bool admits = false;
   };
-  template <class F>
-  auto run_as(bool admits, F f) -> decltype(f()) {
-    std::packaged_task<decltype(f())()> task(std::move(f));
-    auto done = task.get_future();
-    post({[&task] { task(); }, admits});
-    return done.get();
-  }
   void post(command next);
   void hold_admissions(bool held);
+  bool holds_admissions() const { return admissions_held_ || (is_stranded() && !unplaced_); }
+  result<session_id> accept(generate_request& request, std::shared_ptr<reply_observer>& observer);
   void loop();
   bool drain();
   bool gather();
@@ -121,6 +137,11 @@ class step_loop {
   void give_token(session& s, std::span<const float> logits, std::uint64_t hash);
   void finish(session& s, stop_reason reason, std::optional<error> failure = {});
   void fail_step(const error& why);
+  void settle();
+  bool is_lost(std::uint32_t device) const { return (lost_ >> device & 1U) != 0; }
+  bool needs_lost(const residency& where) const;
+  void rewind(session& s);
+  void end_stranding();
   session* find(session_id id);
   result<void> reserve_pages(session& s, std::size_t tokens);
   void close_now(session& s);
@@ -155,6 +176,11 @@ class step_loop {
   session_id next_session_ = 1;
   std::atomic<std::uint64_t> revision_{1};
   std::uint64_t pages_version_ = 0;  // counts changes of which pages sessions hold
+  std::uint32_t lost_ = 0;
+  std::optional<error> unplaced_;
+  std::optional<steady_time> stranded_since_;
+  std::size_t rebuilt_ = 0;  // sessions, since it was stranded
+  std::function<void()> on_stranded_;
   bool admissions_held_ = false;
   std::vector<command> held_back_;  // admissions, until they are released
 

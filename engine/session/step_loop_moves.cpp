@@ -15,15 +15,18 @@ namespace {
 // Which device a session's page goes to in a move; none if it stays.
 class page_targets {
  public:
-  page_targets(const model& of, const move_job& job, const std::vector<std::uint32_t>& parts_now)
-      : model_(of), job_(job), parts_now_(parts_now) {}
+  page_targets(const model& of, const move_job& job, const std::vector<std::uint32_t>& parts_now,
+               std::uint32_t lost)
+      : model_(of), job_(job), parts_now_(parts_now), lost_(lost) {}
 
   std::optional<std::uint32_t> target(const session& s, std::uint32_t layer,
                                       std::size_t page) const {
     const std::uint32_t at = s.pages[layer][page]->device();
     const std::uint32_t home = parts_now_[model_.attention_part(layer)];
     std::uint32_t to = at;
-    if (job_.status.spill) {
+    if ((lost_ >> at & 1U) != 0) {  // to its part, wherever it was
+      to = job_.parts_after[model_.attention_part(layer)];
+    } else if (job_.status.spill) {
       const spill_request& spill = *job_.status.spill;
       if (spill.session != s.id) return std::nullopt;
       if (!spill.device) {
@@ -42,6 +45,7 @@ class page_targets {
   const model& model_;
   const move_job& job_;
   const std::vector<std::uint32_t>& parts_now_;
+  std::uint32_t lost_;
 };
 
 }  // namespace
@@ -56,7 +60,9 @@ residency step_loop::residency_after(const std::vector<std::uint32_t>& parts,
       for (std::size_t p = 0; p < s->pages[layer].size(); p++) {
         std::uint32_t at = s->pages[layer][p]->device();
         if (job != nullptr)
-          at = page_targets(model_, *job, placement().parts).target(*s, layer, p).value_or(at);
+          at = page_targets(model_, *job, placement().parts, lost_)
+                   .target(*s, layer, p)
+                   .value_or(at);
         if (at != home) out.away[layer] |= 1U << at;
       }
     }
@@ -81,7 +87,7 @@ void step_loop::renew_plan() {
 }
 
 void step_loop::add_pages(move_job& job, const session& s) const {
-  const page_targets targets(model_, job, placement().parts);
+  const page_targets targets(model_, job, placement().parts, lost_);
   for (std::uint32_t layer = 0; layer < s.pages.size(); layer++) {
     for (std::uint32_t p = 0; p < s.pages[layer].size(); p++) {
       const std::optional<std::uint32_t> to = targets.target(s, layer, p);
@@ -94,8 +100,10 @@ void step_loop::add_pages(move_job& job, const session& s) const {
       page.seen_by = job.surveys;
       page.full = s.page_is_full(p);
       page.soon = p * kernels::page_positions < s.computed + kernels::page_positions;
-      // What no query will see again need not be brought: its place is enough.
-      page.copied = page.copied || s.page_is_past(p, model_.config().attention_of(layer));
+      // What no query will see again need not be brought, and what is lost cannot be: its place is
+      // enough.
+      page.copied = page.copied || is_lost(from->device()) ||
+                    s.page_is_past(p, model_.config().attention_of(layer));
     }
   }
 }
@@ -193,7 +201,7 @@ void step_loop::swap_pages(move_job& job) {
 // Of each device that has room for them.
 void step_loop::add_tables(const session& s, std::vector<slot_tables>& to) const {
   for (const auto& room : rooms_) {
-    if (room->space == nullptr) continue;
+    if (room->space == nullptr || is_lost(room->index)) continue;
     slot_tables made;
     made.device = room->index;
     made.slot = s.slot;
@@ -227,6 +235,8 @@ result<step_loop::commit_report> step_loop::commit(move_job& job) {
       return fail(error_code::conflict, "pages were added since the last look");
     prepare_switch(job);
   }
+  if (needs_lost(job.where_after))
+    return fail(error_code::device_fault, "a device of the new placement is lost");
   result<std::uint64_t> bytes = copy_last_pages(job);
   if (!bytes) return tl::unexpected<error>(bytes.error());
   if (job.plan == nullptr || job.plan->where() != job.where_after) {  // sessions came or went
@@ -257,6 +267,7 @@ result<step_loop::commit_report> step_loop::commit(move_job& job) {
   decode_times_.assign(rooms_.size(), {});
   revision_++;
   pages_version_++;
+  end_stranding();
   const steady_time end = std::chrono::steady_clock::now();
   const double pause_ms = std::chrono::duration<double, std::milli>(end - begin).count();
   for (auto& s : sessions_) {
