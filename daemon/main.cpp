@@ -3,8 +3,11 @@
 //
 // Exit status: 0 after a clean stop, 1 when it could not start, 2 for usage.
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
+#include <iostream>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -52,6 +55,16 @@ start_settings offline_start(const config& c) {
   return settings;
 }
 
+// What could not be written was not told: a full disk must not look like an answer.
+int all_written(int code) {
+  errno = 0;
+  std::cout.flush();
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good()) return code;
+  std::fprintf(stderr, "terraned: the output could not be written whole: %s\n",
+               errno != 0 ? std::strerror(errno) : "its end is closed");
+  return code == 0 ? 1 : code;
+}
+
 int tell(const result<std::string>& answer) {
   if (!answer) {
     log(log_level::error, to_string(answer.error()));
@@ -94,20 +107,20 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    return all_written(app.exit(error) == 0 ? 0 : 2);
   }
   if (json && !fit && !telemetry) {
     std::fputs("--json goes with --fit or --telemetry\n", stderr);
     return 2;
   }
-  if (list) return list_devices();
+  if (list) return all_written(list_devices());
   auto c = load_config(path);
   if (!c) {
     tell(c.error());
     return 1;
   }
-  if (check) return check_policies(*c, path);
-  if (fit) return tell_fit(*c, json);
-  if (telemetry) return tell_telemetry(*c, json);
+  if (check) return all_written(check_policies(*c, path));
+  if (fit) return all_written(tell_fit(*c, json));
+  if (telemetry) return all_written(tell_telemetry(*c, json));
   return live(*c);
 }

@@ -28,6 +28,7 @@ class config_reader {
     if (const node* n = root_.optional_key("devices")) read_devices(*n);
     if (out_.devices.empty()) out_.devices.push_back({"cpu", 0, 0, 0, 0});
     if (auto v = root_.text("start_on")) out_.start_on = *v;
+    read_promotion();
     read_texts(root_, "pinned", [&](std::string v) { out_.pinned.push_back(std::move(v)); });
     read_texts(root_, "policies", [&](std::string v) { out_.policies.emplace_back(std::move(v)); });
     if (const node* n = root_.optional_key("limits")) read_limits(*n);
@@ -43,6 +44,19 @@ class config_reader {
   }
 
  private:
+  // On by default where the planner puts parts: who names a device means that one.
+  void read_promotion() {
+    const bool automatic = out_.start_on == "automatic";
+    out_.promotes = automatic;
+    const node* given = root_.optional_key("promote");
+    if (given == nullptr) return;
+    read_truth(root_, "promote", out_.promotes);
+    if (out_.promotes && !automatic)
+      root_.fault(
+          given->where,
+          "'promote: true' goes with 'start_on: automatic': it asks the same planner again");
+  }
+
   void read_tune(const std::string& value) {
     if (value != "first_use" && value != "off")
       root_.fault(root_.where(), "'tune' is '" + value + "', expected first_use or off");

@@ -35,6 +35,9 @@ struct config {
   // Device that holds all parts at the start, or "automatic": where the planner puts each part.
   // Empty: the first usable one.
   std::string start_on;
+  // With "automatic": parts go on to where a token takes less, once there is room (the built-in
+  // policy "promotion").
+  bool promotes = false;
   std::vector<std::string> pinned;  // part names or patterns with * and ? that never move
   std::vector<std::filesystem::path> policies;
   policies::move_limits limits;         // on what all policies together move

@@ -217,10 +217,10 @@ void lifetime::end_load(result<started_engine> outcome) {
 
 void lifetime::take_into_use(started_engine started) {
   engine_ = std::move(started.engine);
-  snapshot_builder builder(
-      *engine_, make_sources(config_, started.devices, engine_->devices()), config_.pinned,
-      config_.limits,
-      started.planned ? first_times(*started.planned) : std::vector<first_part_time>());
+  load_facts load = started.planned ? facts_of(*started.planned) : load_facts();
+  load.promotes = config_.promotes;
+  snapshot_builder builder(*engine_, make_sources(config_, started.devices, engine_->devices()),
+                           config_.pinned, config_.limits, std::move(load));
   for (const std::string& pattern : builder.pinned_nowhere())
     warnings_.add("pinned: the model has no part '" + pattern + "'");
   loop_.emplace(*engine_, std::move(builder), set_, events_, steady_ms);

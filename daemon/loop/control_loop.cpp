@@ -17,12 +17,54 @@ constexpr std::size_t kept_results = 4096;
 constexpr std::int64_t trouble_memory_ms = 60'000;
 
 constexpr std::int64_t kept_at_least_each_ms = 30'000;
+// Fewer tokens say little of how long one takes.
+constexpr std::uint64_t tokens_that_count = 16;
 
 bool same_orders(const policies::snapshot& a, const policies::snapshot& b) {
   const auto essence = [](const policies::yield_order& y) {
     return std::pair(y.device, y.until_ms);
   };
   return a.disabled == b.disabled && std::ranges::equal(a.yields, b.yields, {}, essence, essence);
+}
+
+std::uint64_t planned_bytes(const std::vector<policies::planned_move>& planned) {
+  std::uint64_t sum = 0;
+  for (const policies::planned_move& p : planned) sum += p.bytes;
+  return sum;
+}
+
+// Of what a commit copied, what it copied for one of its moves: by what was planned of each.
+std::uint64_t share_of_bytes(const engine::move_status& s,
+                             const std::vector<policies::planned_move>& planned,
+                             const policies::planned_move& one) {
+  const double all = static_cast<double>(planned_bytes(planned));
+  const double copied = static_cast<double>(s.bytes_done + s.bytes_in_pause);
+  return all > 0 ? static_cast<std::uint64_t>(copied * (static_cast<double>(one.bytes) / all)) : 0;
+}
+
+// Of moves that are one commit: copies one after the other, and one pause. 0: not all are known.
+double predicted_time_ms(const std::vector<policies::planned_move>& planned) {
+  double copies = 0, pause = 0;
+  for (const policies::planned_move& p : planned) {
+    if (p.predicted_ms <= 0) return 0;
+    copies += p.predicted_ms - p.predicted_pause_ms;
+    pause = std::max(pause, p.predicted_pause_ms);
+  }
+  return copies + pause;
+}
+
+// Of the devices' work, and of how many tokens; 0 tokens: none were decoded.
+struct token_times {
+  std::uint64_t tokens = 0;
+  double ms = 0;
+};
+token_times sum_of(const std::vector<engine::decode_time>& times) {
+  token_times out;
+  for (const engine::decode_time& t : times) {
+    out.tokens = std::max(out.tokens, t.tokens);
+    out.ms += t.ms;
+  }
+  return out;
 }
 
 // What parts are called and how many there are follows from these.
@@ -84,10 +126,13 @@ void control_loop::tick() {
       const std::string detail = r.status.failure ? to_string(*r.status.failure) : "";
       completed.push_back({p.id, p.kind, p.subject, p.from, p.to, now_(), outcome, detail,
                            r.status.prepare_ms + r.status.pause_ms, r.status.pause_ms});
-      remember(p.id, {r.status.state, detail, r.status.pause_ms,
-                      r.status.prepare_ms + r.status.pause_ms});
+      remember(p.id,
+               {r.status.state, detail, r.status.pause_ms, r.status.prepare_ms + r.status.pause_ms,
+                share_of_bytes(r.status, r.planned, p), 0});
     }
+    if (r.status.state == engine::move_state::committed) compare(r.status, r.planned);
   }
+  compare_token_time(status);
   policies::snapshot snapshot = builder_.make(status, now_(), ids_, std::move(completed));
   orders_.put_into(snapshot);
   const policies::policy_set_ptr set = this->policies();
@@ -308,6 +353,44 @@ void control_loop::remember(std::uint64_t planned, move_result r) {
   std::lock_guard lock(guard_);
   results_[planned] = std::move(r);
   while (results_.size() > kept_results) results_.erase(results_.begin());
+}
+
+// What was predicted of a commit beside what it took.
+void control_loop::compare(const engine::move_status& status,
+                           const std::vector<policies::planned_move>& planned) {
+  using policies::forecast;
+  std::lock_guard lock(guard_);
+  forecasts_.add(forecast::bytes, static_cast<double>(planned_bytes(planned)),
+                 static_cast<double>(status.bytes_done + status.bytes_in_pause));
+  forecasts_.add(forecast::time, predicted_time_ms(planned), status.prepare_ms + status.pause_ms);
+  forecasts_.add(forecast::pause, planned.front().predicted_pause_ms, status.pause_ms);
+  if (planned.front().predicted_token_ms <= 0) return;
+  awaited_ = {status.revision, planned.front().predicted_token_ms, {}};
+  for (const policies::planned_move& p : planned) awaited_->planned.push_back(p.id);
+}
+
+// Once the placement that a move led to has given tokens, or is over.
+void control_loop::compare_token_time(const engine::engine_status& status) {
+  if (!awaited_) return;
+  const bool now = status.revision == awaited_->revision;
+  const bool before = status.decode_before.revision == awaited_->revision;
+  const token_times seen = now      ? sum_of(status.decode_times)
+                           : before ? sum_of(status.decode_before.times)
+                                    : token_times();
+  if (now && seen.tokens < tokens_that_count) return;
+  const awaited_tokens done = std::move(*awaited_);
+  awaited_.reset();
+  if (seen.tokens < tokens_that_count) return;
+  const double token_ms = seen.ms / static_cast<double>(seen.tokens);
+  std::lock_guard lock(guard_);
+  forecasts_.add(policies::forecast::token_time, done.predicted_ms, token_ms);
+  for (std::uint64_t id : done.planned)
+    if (const auto at = results_.find(id); at != results_.end()) at->second.token_ms = token_ms;
+}
+
+policies::forecasts control_loop::forecasts() const {
+  std::lock_guard lock(guard_);
+  return forecasts_;
 }
 
 std::optional<move_result> control_loop::result_of(std::uint64_t planned) const {

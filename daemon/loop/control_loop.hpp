@@ -20,6 +20,7 @@
 #include "engine/engine.hpp"
 #include "ipc/control/event_hub.hpp"
 #include "policies/explain/explain.hpp"
+#include "policies/explain/forecasts.hpp"
 #include "policies/explain/journal.hpp"
 #include "policies/pipeline/evaluate.hpp"
 
@@ -30,7 +31,10 @@ struct move_result {
   engine::move_state state = engine::move_state::waiting;
   std::string detail;
   double pause_ms = 0;
-  double took_ms = 0;  // of its whole commit: all the parts that moved together
+  double took_ms = 0;       // of its whole commit: all the parts that moved together
+  std::uint64_t bytes = 0;  // that travelled for it: its share of the commit's
+  double token_ms = 0;      // the devices' work for a token after it; 0: no token yet, or another
+                            // move came before there were enough
 };
 
 class control_loop {
@@ -64,6 +68,8 @@ class control_loop {
   // What people have ordered; policies go by it from the next tick on.
   orders& standing() { return orders_; }
   std::optional<move_result> result_of(std::uint64_t planned) const;
+  // How good predictions of moves were so far.
+  policies::forecasts forecasts() const;
   std::int64_t now_ms() const { return now_(); }  // on the snapshots' clock
   std::int64_t unix_ms(std::int64_t clock_ms) const { return clock_ms + unix_offset_ms_; }
   // What is wrong now with telemetry sources and devices.
@@ -81,6 +87,9 @@ class control_loop {
   void publish(const policies::decision& d);
   std::optional<std::uint32_t> device_index(const std::string& name) const;
   void remember(std::uint64_t planned, move_result r);
+  void compare(const engine::move_status& status,
+               const std::vector<policies::planned_move>& planned);
+  void compare_token_time(const engine::engine_status& status);
 
   engine::inference_engine& engine_;
   snapshot_builder builder_;
@@ -94,6 +103,7 @@ class control_loop {
   policies::pipeline_state state_;
   policies::journal past_;
   std::map<std::uint64_t, move_result> results_;  // by planned move; bounded
+  policies::forecasts forecasts_;
   std::vector<std::string> troubles_;
   orders orders_;
   recorder* recorder_ = nullptr;
@@ -104,6 +114,13 @@ class control_loop {
   std::vector<std::string> lost_;                      // by device: told, and why; empty: whole
   std::shared_ptr<inbox> inbox_;                       // what the engine's mover reports
   std::map<engine::move_id, planned_ids> ids_;
+  // Moves whose placement has given too few tokens yet to say how long one takes.
+  struct awaited_tokens {
+    std::uint64_t revision = 0;
+    double predicted_ms = 0;
+    std::vector<std::uint64_t> planned;
+  };
+  std::optional<awaited_tokens> awaited_;
 };
 
 }  // namespace terrane::daemon

@@ -58,12 +58,13 @@ policies::device_state state_of(const engine::device_info& d) {
 
 snapshot_builder::snapshot_builder(engine::inference_engine& of, telemetry_sources sources,
                                    std::vector<std::string> pinned, policies::move_limits limits,
-                                   std::vector<first_part_time> first)
+                                   load_facts load)
     : engine_(of),
       sources_(std::move(sources)),
       pinned_(std::move(pinned)),
       limits_(limits),
-      measured_(embedding_of(of.loaded_model()), std::move(first), kv_of(of.loaded_model())) {
+      load_(std::move(load)),
+      measured_(embedding_of(of.loaded_model()), load_.first_times, kv_of(of.loaded_model())) {
   const engine::model& m = engine_.loaded_model();
   model_.name = m.config().name;
   model_.architecture = m.config().architecture;
@@ -96,6 +97,7 @@ policies::snapshot snapshot_builder::make(const engine::engine_status& status, s
   add_moves(s, status, ids);
   s.completed = std::move(completed);
   s.limits = limits_;
+  s.promotes = load_.promotes;
   measured_.take(status, now_ms);
   measured_.put_into(s, device_names());
   sample_all(sources_, s);
@@ -110,6 +112,12 @@ std::vector<std::string> snapshot_builder::device_names() const {
 
 void snapshot_builder::add_devices(policies::snapshot& s) const {
   for (const engine::device* d : engine_.devices()) s.devices.push_back(state_of(d->info()));
+  for (std::size_t d = 0; d < s.devices.size() && d < load_.devices.size(); d++) {
+    const load_facts::device& known = load_.devices[d];
+    s.devices[d].scratch_bytes = known.scratch_bytes;
+    s.devices[d].hop_ms = known.hop_ms;
+    s.devices[d].rank = known.rank;
+  }
 }
 
 void snapshot_builder::add_parts(policies::snapshot& s, const engine::engine_status& status,
@@ -128,6 +136,11 @@ void snapshot_builder::add_parts(policies::snapshot& s, const engine::engine_sta
     to.weight_bytes = from.weight_bytes;
     s.model.weight_bytes += from.weight_bytes;
     to.kv_bytes = from.kv_bytes;
+    if (p < load_.parts.size()) {
+      to.kv_most_bytes = load_.parts[p].kv_most_bytes;
+      to.shared = load_.parts[p].shared;
+      to.shared_bytes = load_.parts[p].shared_bytes;
+    }
     to.pinned = std::any_of(pinned_.begin(), pinned_.end(),
                             [&](const std::string& pattern) { return fits(pattern, to.name); });
     if (from.moved_at) {

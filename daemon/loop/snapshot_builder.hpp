@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "daemon/loop/measurements.hpp"
+#include "daemon/placement/load_plan.hpp"
 #include "daemon/telemetry/source.hpp"
 #include "daemon/telemetry/user_names.hpp"
 #include "engine/engine.hpp"
@@ -24,10 +25,10 @@ policies::device_state state_of(const engine::device_info& d);
 
 class snapshot_builder {
  public:
-  // `limits`: on all moves of policies together. `first`: as measurements take them.
+  // `limits`: on all moves of policies together. `load`: what was known when the model was loaded.
   snapshot_builder(engine::inference_engine& of, telemetry_sources sources,
                    std::vector<std::string> pinned, policies::move_limits limits = {},
-                   std::vector<first_part_time> first = {});
+                   load_facts load = {});
 
   // `ids`: of the moves that policies planned, by the engine's number. `completed` goes into the
   // snapshot.
@@ -54,6 +55,7 @@ class snapshot_builder {
   telemetry_sources sources_;
   std::vector<std::string> pinned_;
   policies::move_limits limits_;
+  load_facts load_;
   measurements measured_;
   policies::model_state model_;
   mutable user_names users_;

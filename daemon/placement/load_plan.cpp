@@ -185,6 +185,21 @@ std::function<void(placement::request&)> at_context(
   };
 }
 
+load_facts facts_of(const load_plan& planned) {
+  const placement::request& r = planned.asked;
+  load_facts out;
+  for (const placement::device_supply& d : r.devices)
+    out.devices.push_back({d.fee_bytes, 0, d.rank});
+  for (const placement::link_between& l : r.links) {
+    double& hop_ms = out.devices[l.to].hop_ms;
+    hop_ms = std::max(hop_ms, l.by.seconds(r.activation_bytes) * 1000);
+  }
+  for (std::uint32_t p = 0; p < r.parts.size(); p++)
+    out.parts.push_back({placement::kv_bytes(r, p), r.parts[p].shared, r.parts[p].shared_bytes});
+  out.first_times = first_times(planned);
+  return out;
+}
+
 std::vector<first_part_time> first_times(const load_plan& planned) {
   const placement::request& r = planned.asked;
   std::vector<first_part_time> out;

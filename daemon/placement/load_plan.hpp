@@ -64,6 +64,26 @@ std::function<void(policies::placement::request&)> at_context(
 // What parts were found to take on each device that was timed.
 std::vector<first_part_time> first_times(const load_plan& planned);
 
+// What a load knows of parts and devices that nothing measures later, for snapshots. Empty where
+// nothing was planned.
+struct load_facts {
+  struct device {
+    std::uint64_t scratch_bytes = 0;
+    double hop_ms = 0;  // until the state between two parts has come to it, from the farthest
+    std::uint32_t rank = 0;
+  };
+  struct part {
+    std::uint64_t kv_most_bytes = 0;
+    std::int32_t shared = -1;
+    std::uint64_t shared_bytes = 0;
+  };
+  std::vector<device> devices;  // by the engine's numbers, as are parts
+  std::vector<part> parts;
+  std::vector<first_part_time> first_times;
+  bool promotes = false;  // the configuration wants automatic promotion
+};
+load_facts facts_of(const load_plan& planned);
+
 // What the host can give now, as /proc/meminfo says; 0 when it says nothing.
 std::uint64_t available_host_bytes();
 

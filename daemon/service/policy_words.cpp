@@ -150,6 +150,28 @@ std::vector<ipc::condition_info> to_protocol(const std::vector<policies::conditi
   return out;
 }
 
+std::vector<ipc::prediction_info> to_protocol(const policies::forecasts& all) {
+  using policies::forecast;
+  const auto word = [](forecast f) {
+    switch (f) {
+      case forecast::bytes:
+        return ipc::prediction_of::bytes;
+      case forecast::time:
+        return ipc::prediction_of::time;
+      case forecast::pause:
+        return ipc::prediction_of::pause;
+      case forecast::token_time:
+        return ipc::prediction_of::token_time;
+    }
+    return ipc::prediction_of::bytes;
+  };
+  std::vector<ipc::prediction_info> out;
+  for (const forecast f : policies::all_forecasts)
+    if (const auto q = all.quality_of(f))
+      out.push_back({word(f), static_cast<std::int64_t>(q->count), q->median_ratio});
+  return out;
+}
+
 ipc::decision_info to_protocol(const policies::decision_record& from) {
   const auto count = [](std::uint64_t n) { return static_cast<std::int64_t>(n); };
   ipc::decision_info d;
@@ -183,6 +205,7 @@ ipc::decision_info to_protocol(const policies::decision_record& from) {
     a.outcome = ipc::action_outcome::planned;
     if (m.predicted_ms > 0) a.predicted_ms = m.predicted_ms;
     if (m.predicted_pause_ms > 0) a.predicted_pause_ms = m.predicted_pause_ms;
+    if (m.predicted_token_ms > 0) a.predicted_token_ms = m.predicted_token_ms;
     d.actions.push_back(std::move(a));
   }
   d.notes = from.notes;

@@ -7,6 +7,7 @@
 
 #include "ipc/control/types.hpp"
 #include "policies/diagnostic.hpp"
+#include "policies/explain/forecasts.hpp"
 #include "policies/explain/record.hpp"
 #include "policies/rule/rule.hpp"
 #include "policies/vocabulary/table.hpp"
@@ -24,5 +25,6 @@ std::vector<ipc::diagnostic> to_protocol(const std::vector<policies::diagnostic>
 std::vector<ipc::condition_info> to_protocol(const std::vector<policies::condition_value>& all);
 // Of its moves, only that they are planned; `time_unix_ms` is left at 0.
 ipc::decision_info to_protocol(const policies::decision_record& r);
+std::vector<ipc::prediction_info> to_protocol(const policies::forecasts& all);
 
 }  // namespace terrane::daemon

@@ -129,6 +129,7 @@ void service::status(const ipc::caller& who, ipc::answer<ipc::status_reply> to) 
       return 0;
     });
     for (std::string& t : loop.troubles()) r.warnings.push_back(std::move(t));
+    r.predictions = to_protocol(loop.forecasts());
     to.finish(r);
   });
 }
@@ -297,10 +298,12 @@ void service::policy_list(const ipc::caller&, ipc::answer<ipc::policy_list_reply
                   const auto&) {
       r.policy_revision = set.revision();
       const std::vector<policies::policy_status> all = policies::policy_statuses(set, last, state);
-      for (const policies::rule& rule : set.rules()) {
+      for (const policies::rule& rule : set.asked()) {
+        const bool built_in = rule.name == policies::promotion_policy;
+        if (rule.name == policies::yield_policy || (built_in && !last.promotes)) continue;
         ipc::policy_info p;
         p.name = rule.name;
-        p.source = policies::to_string(rule.where);
+        p.source = built_in ? "built in" : policies::to_string(rule.where);
         p.language = rule.where.file.ends_with(".lua") ? ipc::policy_language::lua
                                                        : ipc::policy_language::yaml;
         p.mode = to_protocol(rule.mode);
@@ -349,6 +352,7 @@ void service::plan(const ipc::caller&, ipc::plan_request request, ipc::answer<ip
     for (const policies::decision_record& record :
          policies::evaluate_as_if_held(*set, now, state).records)
       r.decisions.push_back(describe(record));
+    r.predictions = to_protocol(loop.forecasts());
     to.finish(r);
   });
 }
@@ -406,6 +410,8 @@ ipc::decision_info service::describe(const policies::decision_record& from) cons
     if (a.outcome != ipc::action_outcome::done) continue;
     a.pause_ms = r->pause_ms;
     a.took_ms = r->took_ms;
+    a.moved_bytes = count(r->bytes);
+    if (r->token_ms > 0) a.token_ms = r->token_ms;
   }
   return d;
 }

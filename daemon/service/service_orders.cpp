@@ -30,6 +30,7 @@ void service::switch_policy(const ipc::caller& who, ipc::policy_switch request,
       to, [who, request = std::move(request), to](engine::inference_engine&, control_loop& loop) {
         std::vector<std::string> known;
         for (const policies::rule& r : loop.policies()->rules()) known.push_back(r.name);
+        known.emplace_back(policies::promotion_policy);
         // One that was switched off and then taken away can be forgotten.
         const bool forgets = request.enabled && loop.standing().is_disabled(request.name);
         if (!forgets && std::find(known.begin(), known.end(), request.name) == known.end())

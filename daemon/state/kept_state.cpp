@@ -8,6 +8,7 @@
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 #include <boost/json/value_to.hpp>
+#include <boost/system/system_error.hpp>
 
 #include "policies/trace/trace.hpp"
 
@@ -128,8 +129,10 @@ tl::expected<kept_state, std::string> from_text(std::string_view text, const ins
     if (sum != sum_of(json::serialize(rest) + std::string(memory)))
       return tl::unexpected<std::string>("it is damaged: its sum is another");
     return read(rest, memory, at, model);
-  } catch (const std::exception& fault) {  // Boost.JSON's, of what is missing or another kind
-    return tl::unexpected("it is damaged: " + std::string(fault.what()));
+  } catch (const boost::system::system_error& fault) {  // of what is no JSON, or of another kind
+    return tl::unexpected("it is damaged: " + fault.code().message());
+  } catch (const std::exception&) {  // of what is not there
+    return tl::unexpected<std::string>("it is damaged: something in it is missing");
   }
 }
 

@@ -1,4 +1,5 @@
 // terranectl policy new: a policy that works and its test, to start from.
+#include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -97,11 +98,24 @@ void help_editors(const context& with, const wanted_policy& wanted, const std::s
   }
 }
 
+// Hidden files, options of commands and other kinds of file are called otherwise.
+bool names_files(const std::string& name) {
+  const auto first = static_cast<unsigned char>(name.front());
+  return std::isalnum(first) != 0 && !name.ends_with(".test") && !name.ends_with(".yaml") &&
+         !name.ends_with(".yml") && !name.ends_with(".lua");
+}
+
 int write_policy(const context& with, const wanted_policy& wanted) {
   if (!policies::is_plain_name(wanted.name, "-_.")) {
     return with.fail(
         "'" + wanted.name + "' is no policy name: 1 to 64 letters, digits, '-', '_' and '.'",
         ipc::ctl::exit_usage);
+  }
+  if (!names_files(wanted.name)) {
+    return with.fail("'" + wanted.name +
+                         "' cannot name the policy's files too: it has to begin with a letter or a "
+                         "digit and must not end in '.test', '.yaml', '.yml' or '.lua'",
+                     ipc::ctl::exit_usage);
   }
   const fs::path folder = wanted.folder;
   const auto file = [&](const std::string& ending) {

@@ -185,6 +185,13 @@ refusal context_exceeded(std::int64_t prompt_tokens, std::int64_t context_tokens
           std::to_string(context_tokens) + ", the reply included");
 }
 
+refusal quota_exceeded(std::string_view policy, std::int64_t held_bytes, std::int64_t quota_bytes,
+                       const std::string& message) {
+  return named("QuotaExceeded",
+               {{"policy", policy}, {"held_bytes", held_bytes}, {"quota_bytes", quota_bytes}},
+               message);
+}
+
 refusal chat_unsupported(std::string_view why) {
   return named("ChatUnsupported", {},
                "the model cannot chat: " + std::string(why) + ". Raw text works: give a prompt");

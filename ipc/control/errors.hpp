@@ -41,6 +41,9 @@ refusal unknown_move(std::int64_t move);
 // The ids that are still kept; `newest` 0 when there was no decision yet.
 refusal unknown_decision(std::int64_t id, std::int64_t oldest, std::int64_t newest);
 refusal context_exceeded(std::int64_t prompt_tokens, std::int64_t context_tokens);
+// `message` is the policies' own sentence.
+refusal quota_exceeded(std::string_view policy, std::int64_t held_bytes, std::int64_t quota_bytes,
+                       const std::string& message);
 refusal chat_unsupported(std::string_view why);
 refusal not_finite(std::string_view part);
 // `so` says what became of it, such as "the old set stays in force".

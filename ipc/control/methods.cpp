@@ -113,7 +113,8 @@ void yield(const call_targets& targets, const caller& who, const parameters& giv
            const varlink::reply& to) {
   with_request<yield_request>(given, to, [&](yield_request wanted) {
     if (wanted.for_s && !(*wanted.for_s > 0 && *wanted.for_s <= 1e8)) {
-      return to.fail(refuse::invalid_parameter("for_s", "it must be above 0, at most 1e8"));
+      return to.fail(refuse::invalid_parameter(
+          "for_s", "the seconds that a device yields must be above 0, and 1e8 at most"));
     }
     targets.service.yield(who, std::move(wanted), answer<yield_reply>(to));
   });

@@ -37,6 +37,16 @@ BOOST_DESCRIBE_STRUCT(model_info, (),
                       (name, file, architecture, format, layers, context_tokens, weights_bytes,
                        chat_format))
 
+enum class prediction_of { bytes, time, pause, token_time };
+BOOST_DESCRIBE_ENUM(prediction_of, bytes, time, pause, token_time)
+
+struct prediction_info {
+  prediction_of of = prediction_of::bytes;
+  std::int64_t moves = 0;
+  double median_ratio = 0;
+};
+BOOST_DESCRIBE_STRUCT(prediction_info, (), (of, moves, median_ratio))
+
 struct status_reply {
   std::string version;
   daemon_state state = daemon_state::starting;
@@ -55,11 +65,12 @@ struct status_reply {
   double decode_tok_s = 0;
   std::optional<std::int64_t> last_decision;
   std::vector<std::string> warnings;
+  std::vector<prediction_info> predictions;
 };
 BOOST_DESCRIBE_STRUCT(status_reply, (),
                       (version, state, reason, access, pid, uptime_s, revision, policy_revision,
                        model, devices, sessions, generating, policies, moves, decode_tok_s,
-                       last_decision, warnings))
+                       last_decision, warnings, predictions))
 
 struct device_info {
   std::string name;
@@ -461,10 +472,13 @@ struct action_info {
   std::optional<double> took_ms;
   std::optional<double> predicted_ms;
   std::optional<double> predicted_pause_ms;
+  std::optional<std::int64_t> moved_bytes;
+  std::optional<double> token_ms;
+  std::optional<double> predicted_token_ms;
 };
 BOOST_DESCRIBE_STRUCT(action_info, (),
                       (verb, subject, from, to, bytes, reason, outcome, detail, pause_ms, took_ms,
-                       predicted_ms, predicted_pause_ms))
+                       predicted_ms, predicted_pause_ms, moved_bytes, token_ms, predicted_token_ms))
 
 struct decision_info {
   std::int64_t id = 0;
@@ -503,8 +517,9 @@ BOOST_DESCRIBE_STRUCT(plan_request, (), (assume, file, content))
 struct plan_reply {
   std::int64_t revision = 0;
   std::vector<decision_info> decisions;
+  std::vector<prediction_info> predictions;
 };
-BOOST_DESCRIBE_STRUCT(plan_reply, (), (revision, decisions))
+BOOST_DESCRIBE_STRUCT(plan_reply, (), (revision, decisions, predictions))
 
 struct explain_request {
   std::int64_t id = 0;

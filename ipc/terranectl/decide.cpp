@@ -1,4 +1,5 @@
 #include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <span>
@@ -76,12 +77,21 @@ struct alike_actions {
     }
     return sum;
   }
-  // One after the other.
+  // Copies one after the other, and one pause for all.
   std::optional<double> predicted_ms() const {
-    double sum = 0;
+    double copies = 0, pause = 0;
     for (const action_info& one : actions) {
       if (!one.predicted_ms) return std::nullopt;
-      sum += *one.predicted_ms;
+      copies += *one.predicted_ms - one.predicted_pause_ms.value_or(0);
+      pause = std::max(pause, one.predicted_pause_ms.value_or(0));
+    }
+    return copies + pause;
+  }
+  std::optional<std::int64_t> moved_bytes() const {
+    std::int64_t sum = 0;
+    for (const action_info& one : actions) {
+      if (!one.moved_bytes) return std::nullopt;
+      sum += *one.moved_bytes;
     }
     return sum;
   }
@@ -137,9 +147,17 @@ void print_actions(const context& with, const std::vector<action_info>& actions)
     const action_info& one = group.actions.front();
     const std::string pause = compared("pause", one.pause_ms, one.predicted_pause_ms);
     const std::string time = compared("time", one.took_ms, group.predicted_ms());
-    if (!pause.empty() || !time.empty()) {
-      with.out() << printable(group.subject()) << ": " << pause
-                 << (pause.empty() || time.empty() ? "" : "; ") << time << "\n";
+    const std::string token = compared("a token after it", one.token_ms, one.predicted_token_ms);
+    std::string bytes;
+    if (const std::optional<std::int64_t> moved = group.moved_bytes()) {
+      bytes = "bytes " + bytes_text(*moved) + ", planned " + bytes_text(group.bytes());
+    }
+    if (bytes.empty() && pause.empty() && time.empty() && token.empty()) {
+      continue;
+    }
+    with.out() << printable(group.subject()) << ":\n";
+    for (const std::string& line : {bytes, pause, time, token}) {
+      if (!line.empty()) with.out() << "  " << line << "\n";
     }
   }
 }
@@ -209,7 +227,8 @@ std::optional<assumption> parse_assumption(const std::string& text) {
   assumption parsed{text.substr(slash + 1, equals - slash - 1), text.substr(0, slash), 0};
   const char* last = text.data() + text.size();
   const auto [end, wrong] = std::from_chars(text.data() + equals + 1, last, parsed.value);
-  const bool good = wrong == std::errc() && end == last && slash > 0 && !parsed.metric.empty();
+  const bool good = wrong == std::errc() && end == last && slash > 0 && !parsed.metric.empty() &&
+                    std::isfinite(parsed.value);
   return good ? std::optional(parsed) : std::nullopt;
 }
 
@@ -335,6 +354,9 @@ int plan(const context& with, const std::vector<std::string>& assumptions,
     }
     for (const decision_info& one : reply.decisions) {
       print_decision(with, one);
+    }
+    if (!reply.decisions.empty() && !reply.predictions.empty()) {
+      with.out() << "Predictions of moves so far: " << predictions_text(reply.predictions) << "\n";
     }
   });
 }

@@ -1,6 +1,9 @@
 #include "ipc/terranectl/program.hpp"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <map>
 
 #include <CLI/CLI.hpp>
@@ -25,6 +28,8 @@ CLI::Validator at_least(std::int64_t least, const std::string& type_name) {
 }
 
 // The command line of terranectl. Each command leaves what to do in `chosen`.
+constexpr double longest_yield_s = 365.0 * 24 * 3600;
+
 class command_line {
  public:
   command_line(std::string default_socket, const std::vector<further_command>& further)
@@ -224,7 +229,13 @@ class command_line {
     give->add_option("--for", for_s_, "So long, such as 90s, 30m or 2h; then all returns")
         ->transform(CLI::AsNumberWithUnit(
             std::map<std::string, double>{{"s", 1}, {"m", 60}, {"min", 60}, {"h", 3600}},
-            CLI::AsNumberWithUnit::CASE_SENSITIVE, "TIME"));
+            CLI::AsNumberWithUnit::CASE_SENSITIVE, "TIME"))
+        ->check([](const std::string& seconds) {
+          const double s = std::strtod(seconds.c_str(), nullptr);
+          return s >= 1 && s <= longest_yield_s
+                     ? std::string()
+                     : std::string("takes a time from 1s to a year, such as 90s, 30m or 2h");
+        });
     give->add_flag("--end", end_, "It may be used again: what left goes home");
 
     auto* dry = command("plan", "What the policies would do now; never acts",
@@ -264,9 +275,25 @@ class command_line {
 
 }  // namespace
 
+namespace {
+
+// What could not be written was not done, whichever command it was: a full disk must not look like
+// a reply.
+int all_written(const surroundings& around, int code) {
+  errno = 0;
+  around.out.flush();
+  if (around.out.good()) return code;
+  around.err << "terranectl: the output could not be written whole"
+             << (errno != 0 ? std::string(": ") + std::strerror(errno) : "") << "\n";
+  return code == exit_done ? exit_failed : code;
+}
+
+}  // namespace
+
 int run(std::vector<std::string> arguments, const surroundings& around,
         const std::vector<further_command>& further) {
-  return command_line(around.socket, further).run(std::move(arguments), around);
+  return all_written(around,
+                     command_line(around.socket, further).run(std::move(arguments), around));
 }
 
 }  // namespace terrane::ipc::ctl

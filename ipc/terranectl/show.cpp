@@ -49,6 +49,9 @@ void print_working(const context& with, const status_reply& status) {
        std::to_string(status.policies) + ", revision " + status.policy_revision +
            (status.last_decision ? ", last decision " + std::to_string(*status.last_decision)
                                  : ", no decision yet"));
+  if (!status.predictions.empty()) {
+    line(with, "predicted", predictions_text(status.predictions));
+  }
 }
 
 void print_status(const context& with, const status_reply& status) {

@@ -7,6 +7,8 @@
 #include <ctime>
 #include <set>
 
+#include <boost/describe/enum_to_string.hpp>
+
 namespace terrane::ipc::ctl {
 namespace {
 
@@ -120,6 +122,19 @@ std::string place_text(const std::string& file, std::int64_t line, std::int64_t 
     }
   }
   return text;
+}
+
+std::string predictions_text(const std::vector<prediction_info>& all) {
+  std::string text;
+  std::int64_t moves = 0;
+  for (const prediction_info& one : all) {
+    std::string of = boost::describe::enum_to_string(one.of, "");
+    std::ranges::replace(of, '_', ' ');
+    text += (text.empty() ? "" : ", ") + of + " " + decimal(one.median_ratio, 2);
+    moves = std::max(moves, one.moves);
+  }
+  return text + " (measured over predicted, " + std::to_string(moves) +
+         (moves == 1 ? " move)" : " moves)");
 }
 
 std::size_t width_of(std::string_view text) {

@@ -19,6 +19,9 @@ std::string clock_text(std::int64_t unix_ms);   // local time, "2026-01-31 12:00
 // "file:3:7"; a line or column of 0 is not known and left out.
 std::string place_text(const std::string& file, std::int64_t line, std::int64_t column);
 
+// "bytes 1.00, time 1.12 (measured over predicted, 12 moves)": medians, how good predictions were.
+std::string predictions_text(const std::vector<prediction_info>& all);
+
 // How wide a UTF-8 text is, in characters.
 std::size_t width_of(std::string_view text);
 // At most `width` characters, the last one "…" when something was cut.

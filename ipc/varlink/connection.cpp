@@ -8,6 +8,7 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <boost/system/system_error.hpp>
 #include <poll.h>
 
 namespace terrane::ipc::varlink {
@@ -165,6 +166,9 @@ void connection::hand_over(call what, const std::shared_ptr<reply_state>& state)
   const reply to(state);
   try {
     service_.call(std::move(what), from_, to);
+  } catch (const boost::system::system_error& thrown) {
+    // Its what() names sources of the library, which are nobody's business.
+    to.fail({errors_.abandoned.name, {{"message", thrown.code().message()}}});
   } catch (const std::exception& thrown) {
     to.fail({errors_.abandoned.name, {{"message", thrown.what()}}});
   }

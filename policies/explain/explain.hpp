@@ -30,7 +30,8 @@ std::string why_text(const std::string& subject, const policy_set& policies, con
 std::string why_json(const std::string& subject, const policy_set& policies, const snapshot& now,
                      const pipeline_state& state, const journal& past);
 
-// `policy ls`: one entry for each policy and object, with its latch and its conditions now.
+// `policy ls`: one entry for each policy and object, with its latch and its conditions now; with
+// the built-in promotion where that is on.
 struct policy_status {
   std::string policy;
   std::string object;

@@ -55,6 +55,7 @@ void write_json(json_writer& out, const planned_move& m) {
   out.field("subject", m.subject).field("from", m.from).field("to", m.to);
   out.field("bytes", m.bytes).field("keep_tokens", m.keep_tokens);
   out.field("predicted_ms", m.predicted_ms).field("predicted_pause_ms", m.predicted_pause_ms);
+  out.field("predicted_token_ms", m.predicted_token_ms);
   out.field("reason", m.reason).field("policy", m.policy).key("where");
   write_json(out, m.where);
   out.end_object();

@@ -65,8 +65,21 @@ question find_subject(const std::string& subject, const snapshot& now,
   return q;
 }
 
+void add_statuses(const rule& r, const snapshot& now, const pipeline_state& state,
+                  std::vector<policy_status>& to) {
+  static const policy_memory none;
+  const auto memory = std::ranges::find(state.policies, r.name, &policy_memory::policy);
+  const policy_memory& known = memory != state.policies.end() ? *memory : none;
+  for_each_object(r, now, [&](const object_ref& object) {
+    const auto at = std::ranges::find(known.latches, object_name(object), &object_latch::object);
+    const latch_state idle;
+    to.push_back(status_of(r, known, at != known.latches.end() ? at->latch : idle, object));
+  });
+}
+
 // Whether a policy judged for that object may move the subject.
 bool concerns(const policy_status& s, const question& q, const snapshot& now) {
+  if (s.policy == promotion_policy) return q.part != nullptr;
   if (q.held != nullptr && std::ranges::any_of(q.held->by, [&](const hold& h) {
         return h.policy == s.policy && h.object == s.object;
       })) {
@@ -156,16 +169,10 @@ std::string past_text(const std::string& subject, const journal& past) {
 std::vector<policy_status> policy_statuses(const policy_set& policies, const snapshot& now,
                                            const pipeline_state& state) {
   std::vector<policy_status> list;
-  for (const rule& r : policies.rules()) {
-    const auto memory = std::ranges::find(state.policies, r.name, &policy_memory::policy);
-    static const policy_memory none;
-    const policy_memory& known = memory != state.policies.end() ? *memory : none;
-    for_each_object(r, now, [&](const object_ref& object) {
-      const auto at = std::ranges::find(known.latches, object_name(object), &object_latch::object);
-      const latch_state idle;
-      list.push_back(status_of(r, known, at != known.latches.end() ? at->latch : idle, object));
-    });
-  }
+  for (const rule& r : policies.rules()) add_statuses(r, now, state, list);
+  // Of what every set does: yields stand elsewhere, promotion is a policy like others.
+  for (const rule& r : policies.asked())
+    if (now.promotes && r.name == promotion_policy) add_statuses(r, now, state, list);
   return list;
 }
 

@@ -150,6 +150,28 @@ class table_reader {
     return value;
   }
 
+  // Bytes, and where they count.
+  kv_quota quota() {
+    kv_quota value;
+    if (push("quota") == LUA_TNIL) {
+      lua_pop(L_, 1);
+      return value;
+    }
+    if (!push_plain(L_, -1)) {
+      lua_pop(L_, 1);
+      fault("'quota' must be a table, such as { bytes = GiB(4), on = \"gpu\" }");
+      return value;
+    }
+    const std::size_t before = faults_.size();
+    table_reader inner(L_, where_, faults_);
+    inner.check_keys("'quota'", place::quota);
+    value.bytes = inner.bytes("bytes");
+    value.on = inner.text("on").value_or(value.on);
+    lua_pop(L_, 2);
+    if (value.bytes == 0 && faults_.size() == before) fault("'quota' needs bytes above zero");
+    return value;
+  }
+
   // A whole number and a time.
   flap_limit flapping() {
     flap_limit value;
@@ -267,6 +289,7 @@ rule read_policy(lua_State* L, const std::string& name, const std::shared_ptr<co
   r.cooldown_ms = table.duration("cooldown").value_or(0);
   r.min_stay_ms = table.duration("min_stay").value_or(r.min_stay_ms);
   r.limit = table.limit();
+  r.quota = table.quota();
   r.flapping = table.flapping();
   read_code(L, table, chunk, r);
   return r;

@@ -117,12 +117,15 @@ bool is_known(const pipeline_state& state, const hold& h) {
 }  // namespace
 
 void bind_memories(const policy_set& policies, pipeline_state& state) {
-  if (state.revision == policies.revision()) return;
+  const bool same = state.revision == policies.revision();
+  // A state that an earlier version wrote may know fewer built-in policies.
+  if (same && state.policies.size() == policies.asked().size()) return;
   std::vector<policy_memory> bound;
   for (const rule& r : policies.asked()) {
     const auto old = std::ranges::find(state.policies, r.name, &policy_memory::policy);
     bound.push_back(old != state.policies.end() ? std::move(*old) : policy_memory{});
     bound.back().policy = r.name;
+    if (same) continue;
     // A changed policy may be right now, so it gets another try.
     bound.back().faults = 0;
     bound.back().retry_ms = reading::never;

@@ -11,6 +11,7 @@
 #include "policies/planner/binder.hpp"
 #include "policies/planner/holds.hpp"
 #include "policies/planner/objects.hpp"
+#include "policies/planner/promotion.hpp"
 #include "policies/planner/propose.hpp"
 #include "policies/rule/lint.hpp"
 #include "policies/vocabulary/quantity.hpp"
@@ -65,6 +66,8 @@ class tick {
   void act(const fired& f);
   void undo(const fired& f, decision_record& record);
   bool plan_more(const fired& f, decision_record& record);
+  proposal promote(const fired& f);
+  bool still_gains(const std::vector<planned_move>& moves, decision_record& record) const;
   std::optional<proposal> ask(const fired& f, lua::entry_point entry, decision_record& record);
   void fault(policy_memory& memory, const std::string& why, decision_record& record);
   void apply_restore(const fired& f, const proposal& p, decision_record& record);
@@ -91,6 +94,7 @@ class tick {
   pipeline_state& state_;
   decision out_;
   std::optional<binder> binder_;
+  std::optional<promotion> promotion_;
   std::vector<decision_record> flapped_;
 };
 
@@ -175,8 +179,12 @@ bool tick::plan_more(const fired& f, decision_record& record) {
   if (p) latch.yielding = !p->yield_reason.empty();
   const std::uint32_t moves = p ? bind_and_issue(f, wants(f), *p, record) : 0;
   planned(latch, now_.time_ms, moves);
-  // A policy that has done all it wants stays engaged; that is no news.
-  return !f.was_engaged || !is_satisfied(record);
+  // A policy that has done all it wants stays engaged; that is no news. Promotion looks once a
+  // minute, and tells what it does.
+  const rule& r = rules_[f.rule_index];
+  const bool quiet = std::holds_alternative<promotion_action>(r.action) ? record.moves.empty()
+                                                                        : is_satisfied(record);
+  return !f.was_engaged || !quiet;
 }
 
 // What a policy that engages wants.
@@ -190,6 +198,7 @@ occasion tick::wants(const fired& f) const {
     why.relieved = relieved_device(f.object);
   }
   if (latch.mean_engaged_ms > 0) why.stay_ms = latch.mean_engaged_ms;
+  if (std::holds_alternative<promotion_action>(r.action)) why.stay_ms = promoted_stay_ms;
   return why;
 }
 
@@ -219,8 +228,25 @@ void tick::undo(const fired& f, decision_record& record) {
   forget(state_, record.policy, record.object);
 }
 
+proposal tick::promote(const fired& f) {
+  promotion_.emplace(now_, state_);
+  return promotion_->propose(rules_[f.rule_index], [&](const device_state& d) -> std::string {
+    if (find_yield(now_, d.name) != nullptr) return "someone wants its memory";
+    const rule* other = planner().relieved_by(d);
+    return other != nullptr ? "policy '" + other->name + "' is relieving it" : std::string();
+  });
+}
+
+// What filters took out may have been what the others were for.
+bool tick::still_gains(const std::vector<planned_move>& moves, decision_record& record) const {
+  if (moves.empty() || promotion_->token_ms_with(moves) < promotion_->token_ms_now()) return true;
+  record.notes.push_back("What is left of these moves would make a token slower, so none is made.");
+  return false;
+}
+
 std::optional<proposal> tick::ask(const fired& f, lua::entry_point entry, decision_record& record) {
   const rule& r = rules_[f.rule_index];
+  if (std::holds_alternative<promotion_action>(r.action)) return promote(f);
   if (const auto* action = std::get_if<declarative_action>(&r.action)) {
     return propose(r, *action, f.object);
   }
@@ -258,6 +284,8 @@ std::uint32_t tick::bind_and_issue(const fired& f, const occasion& why, const pr
   record.notes.insert(record.notes.end(), p.notes.begin(), p.notes.end());
   apply_restore(f, p, record);
   std::vector<planned_move> moves = planner().bind(r, why, p, memory, record);
+  const bool promotes = std::holds_alternative<promotion_action>(r.action);
+  if (promotes && !still_gains(moves, record)) moves.clear();
   const auto count = static_cast<std::uint32_t>(moves.size());
   for (planned_move& m : moves) issue(r, memory, std::move(m), record);
   pin_flaps(r, memory, record.object);
@@ -329,7 +357,9 @@ void tick::issue(const rule& r, policy_memory& memory, planned_move m, decision_
       held->second.room_since_ms = reading::never;
     }
   } else {
-    adds_hold = hold_away(state_, m, record.object, home_of(now_, m));
+    // Where a part is promoted to, it is at home.
+    if (!std::holds_alternative<promotion_action>(r.action))
+      adds_hold = hold_away(state_, m, record.object, home_of(now_, m));
   }
   spend(r, memory, m.bytes);
   if (now_.limits.link_bytes > 0) {

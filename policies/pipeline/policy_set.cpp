@@ -131,8 +131,9 @@ policy_set::load_result<policy_set_ptr> policy_set::from_sources(
   set->sources_ = sources;
   set->revision_ = revision_of(sources);
   std::ranges::stable_sort(set->rules_, std::greater{}, &rule::priority);
-  set->asked_ = built_in_rules();
-  set->asked_.insert(set->asked_.end(), set->rules_.begin(), set->rules_.end());
+  set->asked_ = set->rules_;
+  for (rule& r : built_in_rules())
+    set->asked_.insert(r.priority > 100 ? set->asked_.begin() : set->asked_.end(), std::move(r));
   return policy_set_ptr(std::move(set));
 }
 
@@ -148,18 +149,21 @@ policy_set::load_result<policy_set_ptr> policy_set::load(const std::vector<fs::p
   return tl::unexpected(std::move(faults));
 }
 
-std::vector<rule> built_in_rules() {
-  const auto asked = [](bool is) {
-    condition c;
-    c.terms.push_back({metric_id::yield_asked, comparison::is, is ? 1.0 : 0.0, 0, 0, {}});
-    return c;
-  };
+namespace {
+
+condition while_it_is(metric_id truth, bool is) {
+  condition c;
+  c.terms.push_back({truth, comparison::is, is ? 1.0 : 0.0, 0, 0, {}});
+  return c;
+}
+
+rule yield_rule() {
   rule yield;
   yield.name = yield_policy;
   yield.for_each = scope::device;
   yield.priority = 101;
-  yield.enter = asked(true);
-  yield.leave = asked(false);
+  yield.enter = while_it_is(metric_id::yield_asked, true);
+  yield.leave = while_it_is(metric_id::yield_asked, false);
   yield.min_stay_ms = 0;
   // Who asks for the memory may do so as often as they like.
   yield.flapping.times = std::numeric_limits<std::int32_t>::max();
@@ -167,8 +171,27 @@ std::vector<rule> built_in_rules() {
   action.action = verb::yield;
   yield.action = std::move(action);
   yield.undo = undo_kind::restore;
-  return {yield};
+  return yield;
 }
+
+rule promotion_rule() {
+  rule promote;
+  promote.name = promotion_policy;
+  promote.for_each = scope::host;
+  promote.priority = -1;
+  promote.enter = while_it_is(metric_id::promotion_on, true);
+  // What a load leaves behind has been seen by then.
+  promote.enter.held_ms = 10'000;
+  promote.leave = while_it_is(metric_id::promotion_on, false);
+  promote.cooldown_ms = 60'000;
+  promote.min_stay_ms = 5 * 60'000;
+  promote.action = promotion_action{};
+  return promote;
+}
+
+}  // namespace
+
+std::vector<rule> built_in_rules() { return {yield_rule(), promotion_rule()}; }
 
 policy_set_ptr policy_set::empty() {
   static const policy_set_ptr none = *from_sources({});

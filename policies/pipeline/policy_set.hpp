@@ -53,7 +53,7 @@ class policy_set {
 
   // In the order in which they are asked: priority first, then file and place in the file.
   const std::vector<rule>& rules() const { return rules_; }
-  // The same with those that every set has, asked first; see built_in_rules().
+  // The same with those that every set has; see built_in_rules().
   const std::vector<rule>& asked() const { return asked_; }
   // Null when there is none of that name.
   const rule* find(const std::string& name) const;
@@ -74,9 +74,11 @@ class policy_set {
   std::string revision_;
 };
 
-// What every set does besides what its authors wrote: "yield" gives the memory of a device back for
-// as long as someone wants it.
+// What every set does besides what its authors wrote: "yield", asked before all others, gives the
+// memory of a device back for as long as someone wants it; "promotion", asked after all others,
+// moves parts to where a token takes less, where the configuration wants that.
 inline constexpr std::string_view yield_policy = "yield";
+inline constexpr std::string_view promotion_policy = "promotion";
 std::vector<rule> built_in_rules();
 
 // All errors and warnings of these paths, in file order; empty when they are clean. Never throws.

@@ -1,5 +1,7 @@
 #include "policies/pipeline/what_if.hpp"
 
+#include <cmath>
+
 #include "policies/vocabulary/nearest.hpp"
 #include "policies/vocabulary/set_reading.hpp"
 #include "policies/vocabulary/table.hpp"
@@ -35,6 +37,7 @@ std::string assume(snapshot& s, const assumption& a) {
   const metric_entry* metric = find_metric(a.metric);
   if (metric == nullptr)
     return "there is no metric '" + a.metric + "'" + name_hint(a.metric, metric_names());
+  if (!std::isfinite(a.value)) return "the value of '" + a.metric + "' must be a number";
   return set_reading(s, a.object, *metric, {a.value, s.time_ms, 1000});
 }
 

@@ -95,6 +95,22 @@ std::string likely_target(const intent& i, const candidate& c, const snapshot& n
   return {};
 }
 
+// The work of all devices, as parts were measured; the way between devices is not counted.
+void predict_token_ms(const snapshot& now, std::vector<planned_move>& moves) {
+  if (moves.empty()) return;
+  double sum = 0;
+  for (const part_state& p : now.parts) {
+    const auto moved = std::ranges::find_if(moves, [&](const planned_move& m) {
+      return m.kind == subject_kind::part && m.subject == p.name;
+    });
+    const double ms = measured_ms(p, moved != moves.end() ? moved->to : p.device);
+    if (ms <= 0 && p.kind != part_kind::embedding) return;
+    sum += ms;
+  }
+  for (planned_move& m : moves)
+    if (m.kind == subject_kind::part) m.predicted_token_ms = sum;
+}
+
 }  // namespace
 
 // What one call of bind carries along.
@@ -162,6 +178,7 @@ std::vector<planned_move> binder::bind(const rule& r, const occasion& why, const
     c.detail = v.detail;
     record.candidates.push_back(std::move(c));
   }
+  predict_token_ms(now_, moves);
   if (p.goal_bytes && reached < *p.goal_bytes && !p.fills) {
     record.notes.push_back(shortfall(reached, *p.goal_bytes, record.candidates));
   }
@@ -190,6 +207,7 @@ planned_move binder::accept(const intent& i, const candidate& c, pass& p, std::u
           i.keep_tokens,
           c.score.cost_ms.value_or(0),
           link != nullptr ? link->pause_ms : 0,
+          0,
           i.reason,
           p.r.name,
           p.r.where};
@@ -416,6 +434,7 @@ binder::verdict_of_filter binder::check_help(const candidate& c, const pass& p) 
 // moves gain in time; nor is a thing that goes home where it is slower: it belongs there.
 binder::verdict_of_filter binder::check_worth(const candidate& c, const pass& p) const {
   if (p.why.relieved != nullptr && relieves(p.r)) return {};
+  if (std::holds_alternative<promotion_action>(p.r.action)) return {};  // weighed as a whole
   if (p.why.going_home && c.score.gain_ms.value_or(0) <= 0) return {};
   std::string why = why_not_worth(c.score, now_);
   if (!why.empty()) return {filter::not_worth, std::move(why)};

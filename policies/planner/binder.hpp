@@ -42,6 +42,9 @@ class binder {
   std::vector<planned_move> bind(const rule& r, const occasion& why, const proposal& p,
                                  const policy_memory& memory, decision_record& record);
 
+  // The policy that is relieving a device; null when there is none.
+  const rule* relieved_by(const device_state& d) const { return ledger_.relieved_by(d); }
+
   // What the last bind() kept from going home because it came home too often; of a rule that
   // enforces only.
   const std::vector<flap>& flaps() const { return flaps_; }

@@ -29,6 +29,7 @@ bool relieves(const term& t) {
 }
 
 bool relieves(const rule& r) {
+  if (std::holds_alternative<promotion_action>(r.action)) return false;
   const bool on_device = is_device_scope(r.for_each) || r.for_each == scope::host;
   const auto brings_down = [](const term& t) { return relieves(t); };
   return on_device && std::ranges::any_of(r.enter.terms, brings_down);

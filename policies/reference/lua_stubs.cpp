@@ -100,6 +100,8 @@ std::string_view type_of(key_value holds) {
       return "limit_table";
     case key_value::flapping_map:
       return "flapping_table";
+    case key_value::quota_map:
+      return "quota_table";
     case key_value::function:
       return "fun(object: judged, out: recorder)";
     case key_value::lua_undo:
@@ -152,6 +154,7 @@ std::string lua_stubs() {
   text += table_of("policy_table", "what stands in a policy's braces", place::policy);
   text += table_of("limit_table", "a policy's 'limit'", place::limit);
   text += table_of("flapping_table", "a policy's 'flapping'", place::flapping);
+  text += table_of("quota_table", "a policy's 'quota'", place::quota);
   text += table_of("spill_options", "how KV is spilled", place::spill_options);
   for (const word<lua_object>& o : lua_objects()) {
     if (o.value != lua_object::global) text += class_of(o);

@@ -84,6 +84,10 @@ std::string value_text(const key_entry& k) {
       return "`bytes` and `per`";
     case key_value::flapping_map:
       return "`times` and `per`";
+    case key_value::quota_map:
+      return "`bytes` and `on`";
+    case key_value::kv_place:
+      return "`all`, `gpu`, `cpu`, a device's name or a pattern";
     case key_value::action_map:
       return "what is done, below";
     case key_value::undo:
@@ -145,6 +149,7 @@ std::string yaml_section() {
       "### `do`\n\nOne verb, and how it is done.\n\n" + keys_table(place::action, spoken_in::yaml);
   text += "### `limit`\n\n" + keys_table(place::limit, spoken_in::yaml);
   text += "### `flapping`\n\n" + keys_table(place::flapping, spoken_in::yaml);
+  text += "### `quota`\n\n" + keys_table(place::quota, spoken_in::yaml);
   return text;
 }
 

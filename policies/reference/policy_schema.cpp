@@ -76,6 +76,11 @@ json_tree value_schema(const key_entry& k) {
       return refer_to("limit");
     case key_value::flapping_map:
       return refer_to("flapping");
+    case key_value::quota_map:
+      return refer_to("quota");
+    case key_value::kv_place:
+      return words_or(json_tree::object({{"enum", json_tree::array({"all", "gpu", "cpu"})}}),
+                      device_name());
     case key_value::action_map:
       return refer_to("action");
     case key_value::undo:
@@ -213,6 +218,12 @@ json_tree policy_map_schema() {
     rules.push(json_tree::object({{"if", when("for_each", {s.name})},
                                   {"then", json_tree::object({{"properties", conditions}})}}));
   }
+  for (const word<scope>& s : scopes()) {
+    if (s.value == scope::tenant) continue;
+    rules.push(json_tree::object(
+        {{"if", when("for_each", {s.name})},
+         {"then", json_tree::object({{"properties", json_tree::object({{"quota", false}})}})}}));
+  }
   return map_schema(place::policy).add("allOf", rules);
 }
 
@@ -241,7 +252,8 @@ std::string policy_schema() {
                                              {"group", group_schema()},
                                              {"action", action_schema()},
                                              {"limit", map_schema(place::limit)},
-                                             {"flapping", map_schema(place::flapping)}});
+                                             {"flapping", map_schema(place::flapping)},
+                                             {"quota", map_schema(place::quota)}});
   for (const word<scope>& s : scopes()) {
     definitions.add("metrics_of_" + std::string(s.name), metrics_of(s.value));
   }

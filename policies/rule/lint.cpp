@@ -109,6 +109,34 @@ void lint_flapping(const rule& r, std::vector<diagnostic>& faults) {
            faults);
 }
 
+// A kind and an identity, or a pattern.
+bool is_device_name(const std::string& name) {
+  return name.find_first_of(":*?") != std::string::npos;
+}
+
+void lint_quota(const rule& r, std::vector<diagnostic>& faults) {
+  if (r.quota.bytes == 0) return;
+  if (r.for_each != scope::tenant) {
+    error_at(r.where, "'quota' is what a user may hold; use for_each: tenant", faults);
+  }
+  const bool of_all = r.quota.on == quota_in_all || r.quota.on == quota_on_gpus;
+  if (!of_all && r.quota.on != "cpu" && !is_device_name(r.quota.on)) {
+    error_at(r.where,
+             "'quota' cannot be on " + in_quotes(r.quota.on) +
+                 "; it takes all, gpu, cpu, a device's name such as vulkan:<uuid>, or a pattern",
+             faults);
+  }
+  for (const term& t : r.enter.terms) {
+    const bool counts =
+        t.metric == metric_id::tenant_kv_bytes || t.metric == metric_id::tenant_gpu_kv_bytes;
+    if (!counts || t.compare != comparison::above) continue;
+    if (t.limit <= static_cast<double>(r.quota.bytes)) continue;
+    faults.push_back({severity::warning, t.where,
+                      "'enter' lies above the quota, so requests are refused before the policy "
+                      "does anything"});
+  }
+}
+
 bool is_kv_verb(verb v) { return v == verb::spill || v == verb::fetch; }
 
 void lint_scope(const rule& r, const declarative_action& a, std::vector<diagnostic>& faults) {
@@ -161,11 +189,6 @@ void lint_extent(const rule& r, const declarative_action& a, std::vector<diagnos
            "'until: leave' needs a 'leave' whose metric counts bytes, such as vram.used_ratio; "
            "write 'until: all' or a number of bytes",
            faults);
-}
-
-// A kind and an identity, or a pattern.
-bool is_device_name(const std::string& name) {
-  return name.find_first_of(":*?") != std::string::npos;
 }
 
 void lint_origin(const rule& r, const declarative_action& a, std::vector<diagnostic>& faults) {
@@ -246,6 +269,7 @@ void lint_rule(const rule& r, std::vector<diagnostic>& faults) {
   lint_metrics(r, r.emergency, faults);
   lint_emergency(r, faults);
   lint_flapping(r, faults);
+  lint_quota(r, faults);
   if (const auto* action = std::get_if<declarative_action>(&r.action)) {
     lint_scope(r, *action, faults);
     lint_extent(r, *action, faults);

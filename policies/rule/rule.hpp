@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -73,6 +74,9 @@ struct lua_action {
   bool has_undo = false;
 };
 
+// What no file can say: the built-in policy that promotes parts (planner/promotion.hpp).
+struct promotion_action {};
+
 // At most `bytes` planned in any `per_ms`; 0 bytes: no limit.
 struct rate_limit {
   std::uint64_t bytes = 0;
@@ -89,6 +93,13 @@ struct flap_limit {
   std::int64_t per_ms = 600'000;
 };
 
+// How much KV each of the users that a policy is about may hold; 0 bytes: as much as there is.
+struct kv_quota {
+  std::uint64_t bytes = 0;
+  std::string on = "all";  // "all", "gpu", a device's name or a pattern
+};
+inline constexpr std::string_view quota_in_all = "all", quota_on_gpus = "gpu";
+
 struct rule {
   std::string name;
   source_location where;
@@ -103,8 +114,9 @@ struct rule {
   std::int64_t cooldown_ms = 0;     // at least this long between two plans for the same object
   std::int64_t min_stay_ms = 5000;  // parts that arrived less than this ago are left alone
   rate_limit limit;
+  kv_quota quota;
   flap_limit flapping;
-  std::variant<declarative_action, lua_action> action;
+  std::variant<declarative_action, lua_action, promotion_action> action;
   undo_kind undo = undo_kind::none;
 };
 

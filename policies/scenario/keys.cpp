@@ -98,6 +98,10 @@ constexpr test_key_entry key_table[] = {
      "parts or sessions and what `why` says of them"},
     {test_key::placed, test_place::step, "placed", test_value::texts_by_name, false,
      "parts, or patterns, and the devices they must be on"},
+    {test_key::refused, test_place::step, "refused", test_value::texts_by_name, false,
+     "users whose requests a quota refuses now, and a piece of what they are told"},
+    {test_key::admitted, test_place::step, "admitted", test_value::texts, false,
+     "users whose requests no quota refuses now"},
 
     {test_key::at_least, test_place::counts, "at_least", test_value::whole_number, false,
      "no fewer", 0, many},

@@ -81,6 +81,8 @@ enum class test_key : std::uint8_t {
   says,
   why,
   placed,
+  refused,
+  admitted,
   at_least,
   at_most,
   swing_every,

@@ -112,9 +112,15 @@ void machine::carry_out(const plan& p, std::int64_t now_ms) {
 
 double machine::ours(const std::string& device_name) const {
   double sum = 0;
+  bool used = false;
   for (const part_state& p : now_.parts) {
-    if (p.device == device_name) sum += static_cast<double>(p.weight_bytes + p.kv_bytes);
+    if (p.device != device_name) continue;
+    sum += static_cast<double>(p.weight_bytes + p.kv_bytes);
+    used = true;
   }
+  const auto at = std::ranges::find(devices_, device_name,
+                                    [](const machine_device& d) { return d.state.name; });
+  if (used && at != devices_.end()) sum += at->scratch;
   for (const session_state& s : now_.sessions) {
     for (const kv_residency& r : s.kv) {
       if (r.device == device_name) sum += static_cast<double>(r.bytes);
@@ -223,6 +229,14 @@ void machine::measure() {
   }
 }
 
+void machine::link_up() {
+  now_.links.clear();
+  if (link_bytes_per_s <= 0) return;
+  for (const machine_device& a : devices_)
+    for (const machine_device& b : devices_)
+      if (&a != &b) now_.links.push_back({a.state.name, b.state.name, link_bytes_per_s, 0});
+}
+
 const snapshot& machine::at(std::int64_t now_ms) {
   ++now_.sequence;
   now_.time_ms = now_ms;
@@ -246,6 +260,9 @@ const snapshot& machine::at(std::int64_t now_ms) {
   }
   now_.host = host;
   measure();
+  link_up();
+  now_.promotes = promotes;
+  now_.tokens_per_s = tokens_per_s;
   now_.model.context_tokens = context_tokens;
   list_tenants(now_);
   return now_;

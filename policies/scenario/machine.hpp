@@ -26,6 +26,7 @@ struct machine_device {
   bool lost = false;         // it reports nothing, and moves to it fail
   double weights_per_s = 0;  // bytes of matrices that a token reads a second; 0: not measured
   double kv_per_s = 0;       // bytes of KV; 0: as of matrices
+  double scratch = 0;        // bytes that it takes beside its parts, once it has one
 };
 
 class machine {
@@ -62,6 +63,9 @@ class machine {
   std::set<std::string> broken_targets;  // moves to these devices fail
   host_state host;
   std::uint64_t context_tokens = 0;  // the longest context of a session; 0: not known
+  bool promotes = false;             // the configuration wants automatic promotion
+  double tokens_per_s = 0;           // that replies get; 0: not measured
+  double link_bytes_per_s = 0;       // of every way between two devices; 0: not measured
 
   // Takes over a plan's moves; they end `move_ms` later.
   void carry_out(const plan& p, std::int64_t now_ms);
@@ -81,6 +85,7 @@ class machine {
   double ours(const std::string& device) const;
   bool is_stopped(const std::string& device, std::string_view metric) const;
   void measure();
+  void link_up();
   void sample(machine_device& d, std::int64_t now_ms);
 
   std::vector<machine_device> devices_;

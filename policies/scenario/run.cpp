@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "policies/explain/explain.hpp"
+#include "policies/pipeline/admission.hpp"
 #include "policies/pipeline/evaluate.hpp"
 #include "policies/scenario/settings.hpp"
 #include "policies/vocabulary/quantity.hpp"
@@ -113,6 +114,7 @@ class runner {
                const std::string& mode);
   void check_texts(const step& s);
   void check_places(const step& s);
+  void check_admission(const step& s);
   void mismatched(const source_location& where, std::string text) {
     report_.mismatches.push_back({where, now_ms_, std::move(text)});
   }
@@ -176,6 +178,7 @@ void runner::run_step(const step& s) {
   compare(s.shadow, shadow_, " in shadow mode");
   check_texts(s);
   check_places(s);
+  check_admission(s);
   since_ms_ = now_ms_;
 }
 
@@ -247,6 +250,28 @@ void runner::check_places(const step& s) {
     if (elsewhere.empty()) continue;
     mismatched(wanted.where, "at " + clock_text(now_ms_) + " " + wanted.about + " should be on " +
                                  wanted.text + ":\n" + elsewhere + why_so());
+  }
+}
+
+void runner::check_admission(const step& s) {
+  const auto answer = [&](const std::string& tenant) {
+    const auto refused = refuse_admission(*script_.policies, *seen_, state_, tenant);
+    return refused ? refused->message : std::string();
+  };
+  for (const wanted_text& wanted : s.refused) {
+    const std::string told = answer(wanted.about);
+    if (!told.empty() && told.find(wanted.text) != std::string::npos) continue;
+    mismatched(wanted.where, "at " + clock_text(now_ms_) + " a request of " + wanted.about +
+                                 " should be refused, saying '" + wanted.text + "', and it is " +
+                                 (told.empty() ? "admitted.\n" : "told:\n    " + told + "\n") +
+                                 why_so());
+  }
+  for (const wanted_text& wanted : s.admitted) {
+    const std::string told = answer(wanted.text);
+    if (told.empty()) continue;
+    mismatched(wanted.where, "at " + clock_text(now_ms_) + " a request of " + wanted.text +
+                                 " should be admitted, and it is refused:\n    " + told + "\n" +
+                                 why_so());
   }
 }
 

@@ -252,6 +252,8 @@ void script_reader::read_step(const node& value) {
   s.shadow = read_moves(map, test_key::shadow);
   s.says = texts(map, test_key::says);
   s.why = pairs(map, test_key::why);
+  s.refused = pairs(map, test_key::refused);
+  s.admitted = texts(map, test_key::admitted);
   s.placed = pairs(map, test_key::placed);
   for (const wanted_text& p : s.placed) {
     if (parts_like(into_.start, p.about).empty()) {

@@ -30,7 +30,7 @@ struct swing {
 };
 
 struct wanted_text {
-  std::string about;  // whom `why` and `placed` are about
+  std::string about;  // whom `why`, `placed` and `refused` are about
   std::string text;
   source_location where;
 };
@@ -54,6 +54,8 @@ struct step {
   std::vector<wanted_text> says;
   std::vector<wanted_text> why;
   std::vector<wanted_text> placed;
+  std::vector<wanted_text> refused;
+  std::vector<wanted_text> admitted;
   source_location where;
 };
 

@@ -45,6 +45,16 @@ constexpr setting device_settings[] = {
      [](machine& m, const std::string& who, const written& to, std::int64_t) {
        m.device(who).state.vram_reserved = {to.number, 0, 1'000'000'000};
      }},
+    {{"scratch", setting_value::quantity, unit::bytes,
+      "memory that it takes beside its parts, once it has one"},
+     [](machine& m, const std::string& who, const written& to, std::int64_t) {
+       m.device(who).scratch = to.number;
+     }},
+    {{"expected_scratch", setting_value::quantity, unit::bytes,
+      "what was expected of that before it had one"},
+     [](machine& m, const std::string& who, const written& to, std::int64_t) {
+       m.device(who).state.scratch_bytes = static_cast<std::uint64_t>(to.number);
+     }},
     {{"weights_per_s", setting_value::quantity, unit::bytes,
       "bytes of weights that a token reads in a second, as measured"},
      [](machine& m, const std::string& who, const written& to, std::int64_t) {
@@ -81,9 +91,29 @@ constexpr setting part_settings[] = {
      [](machine& m, const std::string& who, const written& to, std::int64_t) {
        m.part(who).kv_bytes = static_cast<std::uint64_t>(to.number);
      }},
+    {{"kv_most", setting_value::quantity, unit::bytes, "that cache when all contexts are full"},
+     [](machine& m, const std::string& who, const written& to, std::int64_t) {
+       m.part(who).kv_most_bytes = static_cast<std::uint64_t>(to.number);
+     }},
     {{"pinned", setting_value::truth, unit::bytes, "whether the administrator wants it to stay"},
      [](machine& m, const std::string& who, const written& to, std::int64_t) {
        m.part(who).pinned = to.number != 0;
+     }},
+};
+
+constexpr setting host_settings[] = {
+    {{"promotes", setting_value::truth, unit::truth, "whether parts are promoted into room"},
+     [](machine& m, const std::string&, const written& to, std::int64_t) {
+       m.promotes = to.number != 0;
+     }},
+    {{"tokens_per_s", setting_value::quantity, unit::count, "tokens that replies get in a second"},
+     [](machine& m, const std::string&, const written& to, std::int64_t) {
+       m.tokens_per_s = to.number;
+     }},
+    {{"link", setting_value::quantity, unit::bytes,
+      "bytes that move from any device to any other in a second, as measured"},
+     [](machine& m, const std::string&, const written& to, std::int64_t) {
+       m.link_bytes_per_s = to.number;
      }},
 };
 
@@ -122,7 +152,7 @@ const std::vector<setting>& settings_for(subject_is what) {
     std::ranges::copy(readings_of(of), std::back_inserter(all));
     return all;
   };
-  static const std::vector<setting> of_host = with_readings({}, subject_is::host);
+  static const std::vector<setting> of_host = with_readings(host_settings, subject_is::host);
   static const std::vector<setting> of_device = with_readings(device_settings, subject_is::device);
   static const std::vector<setting> of_session(std::begin(session_settings),
                                                std::end(session_settings));

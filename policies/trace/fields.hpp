@@ -40,6 +40,9 @@ void fields(V& v, is<device_state> auto& x) {
   v.later(added::host_memory, x.host_memory);
   v.later(added::memory_bytes, x.memory_bytes);
   v.later(added::kv_bytes_per_s, x.kv_bytes_per_s);
+  v.later(added::scratch_bytes, x.scratch_bytes);
+  v.later(added::hop_ms, x.hop_ms);
+  v.later(added::rank, x.rank);
   v("vram_total", x.vram_total);
   v("vram_used", x.vram_used);
   v("vram_free", x.vram_free);
@@ -71,6 +74,9 @@ void fields(V& v, is<part_state> auto& x) {
   v("device", x.device);
   v("weight_bytes", x.weight_bytes);
   v("kv_bytes", x.kv_bytes);
+  v.later(added::kv_most_bytes, x.kv_most_bytes);
+  v.later(added::shared, x.shared);
+  v.later(added::shared_bytes, x.shared_bytes);
   v("movable", x.movable);
   v("pinned", x.pinned);
   v.time("moved_ms", x.moved_ms);
@@ -172,6 +178,7 @@ void fields(V& v, is<snapshot> auto& x) {
   v("limits", x.limits);
   v("yields", x.yields);
   v("disabled", x.disabled);
+  v("promotes", x.promotes);
 }
 
 // ---- The state of the pipeline
@@ -268,6 +275,7 @@ void fields(V& v, is<planned_move> auto& x) {
   v("keep_tokens", x.keep_tokens);
   v("predicted_ms", x.predicted_ms);
   v("predicted_pause_ms", x.predicted_pause_ms);
+  v.later(added::predicted_token_ms, x.predicted_token_ms);
   v("reason", x.reason);
   v("policy", x.policy);
   v("where", x.where);

@@ -8,7 +8,7 @@
 
 namespace terrane::policies::trace {
 
-inline constexpr int version = 2;
+inline constexpr int version = 3;
 
 template <class T>
 struct added_field {
@@ -23,6 +23,19 @@ namespace added {
 inline constexpr added_field<bool> host_memory{2, "host_memory", false};
 inline constexpr added_field<std::uint64_t> memory_bytes{2, "memory_bytes", 0};
 inline constexpr added_field<double> kv_bytes_per_s{2, "kv_bytes_per_s", 0};
+inline constexpr added_field<std::uint64_t> scratch_bytes{3, "scratch_bytes", 0};
+inline constexpr added_field<double> hop_ms{3, "hop_ms", 0};
+inline constexpr added_field<std::uint32_t> rank{3, "rank", 0};
+
+// Of parts.
+inline constexpr added_field<std::uint64_t> kv_most_bytes{3, "kv_most_bytes", 0};
+inline constexpr added_field<std::int32_t> shared{3, "shared", -1};
+inline constexpr added_field<std::uint64_t> shared_bytes{3, "shared_bytes", 0};
+
+// Of planned moves.
+inline constexpr added_field<double> predicted_token_ms{3, "predicted_token_ms", 0};
+
+// Sections of a snapshot that are in no line are as they are made: nothing was promoted.
 
 }  // namespace added
 

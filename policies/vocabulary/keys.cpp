@@ -13,6 +13,7 @@ constexpr word<place> place_table[] = {
     {place::action, "action", "'do'"},
     {place::limit, "limit", "'limit'"},
     {place::flapping, "flapping", "'flapping'"},
+    {place::quota, "quota", "'quota'"},
     {place::spill_options, "spill_options", "spill"},
 };
 
@@ -56,6 +57,10 @@ constexpr key_entry key_table[] = {
      "{times: 3, per: 10m}"},
     {policy_key::limit, place::policy, "limit", in_both, key_value::limit_map, false, "none",
      "how much it may move in what time; one larger move goes alone", "{bytes: 4GiB, per: 10s}"},
+    {policy_key::quota, place::policy, "quota", in_both, key_value::quota_map, false, "none",
+     "how much KV a user may hold; over it, and once what the policy does has not helped, further "
+     "requests are refused",
+     "{bytes: 4GiB, on: gpu}"},
     {policy_key::action, place::policy, "do", in_yaml, key_value::action_map, true, "",
      "what is done, such as {move: layers, to: cpu}", "{move: layers, to: cpu}"},
     {policy_key::undo, place::policy, "undo", in_yaml, key_value::undo, false, "none",
@@ -122,6 +127,11 @@ constexpr key_entry key_table[] = {
      "", "how often something may come home, such as 3", "3", 1, 20},
     {policy_key::flapping_per, place::flapping, "per", in_both, key_value::duration, true, "",
      "in what time, such as 10m", "10m"},
+
+    {policy_key::quota_bytes, place::quota, "bytes", in_both, key_value::bytes, true, "",
+     "how much, such as 4GiB", "4GiB"},
+    {policy_key::quota_on, place::quota, "on", in_both, key_value::kv_place, false, "all",
+     "where: all, gpu for all GPUs together, a device's name or a pattern", "gpu"},
 
     {policy_key::spill_what, place::spill_options, "what", in_lua, key_value::spilling, false, "kv",
      "kv of a session; cheaper of a device", "\"cheaper\""},

@@ -18,7 +18,7 @@ namespace terrane::policies {
 inline constexpr std::string_view policy_version = "terrane/v1";
 
 // The maps that a policy is written as. The name is for programs; `says` is how messages call it.
-enum class place { file, policy, comparison, group, action, limit, flapping, spill_options };
+enum class place { file, policy, comparison, group, action, limit, flapping, quota, spill_options };
 std::span<const word<place>> places();
 std::string_view name_of(place p);
 
@@ -40,6 +40,7 @@ enum class key_value : std::uint8_t {
   bytes,
   limit_map,
   flapping_map,
+  quota_map,
   action_map,
   undo,          // a word of undos()
   function,      // Lua: function (object, out)
@@ -56,6 +57,7 @@ enum class key_value : std::uint8_t {
   extent,        // a word of extents(), or bytes
   targets,       // a word of targets(), a device's name or pattern, or a list of them
   origins,       // cpu, a device's name or pattern, or a list of them
+  kv_place,      // all, gpu, a device's name or pattern
   target,        // Lua: a word of targets(), a device or its name
 };
 
@@ -74,6 +76,7 @@ enum class policy_key : std::uint8_t {
   min_stay,
   flapping,
   limit,
+  quota,
   action,
   undo,
   plan,
@@ -101,6 +104,8 @@ enum class policy_key : std::uint8_t {
   limit_per,
   flapping_times,
   flapping_per,
+  quota_bytes,
+  quota_on,
   spill_what,
   spill_bytes,
   spill_to,

@@ -249,6 +249,11 @@ constexpr metric_entry
              "the weights of the loaded model", "8GiB", model_bytes},
             {metric_id::model_kv_bytes, "model.kv_bytes", scope::host, unit::bytes,
              "the KV cache of all sessions together", "4GiB", model_kv_bytes},
+            {metric_id::promotion_on, "promotion.on", scope::host, unit::truth,
+             "whether parts are promoted into room that is left, as the configuration says", "true",
+             [](ref o) {
+               return reading{o.now->promotes ? 1.0 : 0.0, o.now->time_ms};
+             }},
 };
 
 }  // namespace

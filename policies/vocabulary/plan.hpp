@@ -35,6 +35,9 @@ struct planned_move {
   std::uint64_t keep_tokens = 0;  // spill: the newest tokens whose KV stays where it is
   double predicted_ms = 0;        // how long it takes, by what the link has measured; 0: unknown
   double predicted_pause_ms = 0;  // of this, how long replies stand still
+  // What a token is predicted to take on the devices once all moves of the decision are made, by
+  // what parts have been measured to take; 0: unknown.
+  double predicted_token_ms = 0;
   std::string reason;
   std::string policy;
   source_location where;

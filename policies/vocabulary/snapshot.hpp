@@ -45,6 +45,12 @@ struct device_state {
   // Bytes of KV that attention of one token reads in a second: found while contexts grew and
   // nothing else changed; 0: not measured.
   double kv_bytes_per_s = 0;
+  // What it is expected to take beside its parts once it has one; 0: not known.
+  std::uint64_t scratch_bytes = 0;
+  // What it takes until the state between two parts has come to it from another device; 0: not
+  // known.
+  double hop_ms = 0;
+  std::uint32_t rank = 0;      // a rank is to be filled once the ranks below it cannot hold all
   reading vram_total;          // bytes
   reading vram_used;           // bytes, by everyone
   reading vram_free;           // bytes an allocation could get now; when absent, total - used
@@ -99,9 +105,13 @@ struct part_state {
   int layer = -1;      // -1 for the embedding and the head
   std::string device;  // where it is now
   std::uint64_t weight_bytes = 0;
-  std::uint64_t kv_bytes = 0;  // of its KV cache that lives on `device` and would move with it
-  bool movable = true;         // the engine can move this part at all
-  bool pinned = false;         // the administrator wants it to stay
+  std::uint64_t kv_bytes = 0;       // of its KV cache that lives on `device` and would move with it
+  std::uint64_t kv_most_bytes = 0;  // of its KV cache when all sessions' contexts are full
+  // Parts of the same number read the same matrix, of so many of their bytes; -1: none.
+  std::int32_t shared = -1;
+  std::uint64_t shared_bytes = 0;
+  bool movable = true;                     // the engine can move this part at all
+  bool pinned = false;                     // the administrator wants it to stay
   std::int64_t moved_ms = reading::never;  // when it last arrived by a move; never: since loading
   std::vector<part_time> measured;         // where it has run
 };
@@ -196,6 +206,7 @@ struct snapshot {
   move_limits limits;
   std::vector<yield_order> yields;    // at most one for each device
   std::vector<std::string> disabled;  // policies that the administrator switched off
+  bool promotes = false;              // parts go where a token takes less once there is room
 };
 
 // The device, part or session of that name; null when there is none.

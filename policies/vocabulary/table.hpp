@@ -93,6 +93,7 @@ enum class metric_id : std::uint8_t {
   host_battery_ratio,
   model_bytes,
   model_kv_bytes,
+  promotion_on,
 };
 
 // The one object of a snapshot that a policy is being judged for. The pointers fit its scope; a

@@ -288,6 +288,18 @@ void read_flapping(map_reader& policy, rule& r, faults_list& faults) {
   map.finish();
 }
 
+void read_quota(map_reader& policy, rule& r, faults_list& faults) {
+  const node* value = policy.optional_key(policy_key::quota);
+  if (value == nullptr) return;
+  map_reader map(*value, "'quota'", faults);
+  map.required_key(policy_key::quota_bytes);
+  r.quota.bytes =
+      static_cast<std::uint64_t>(map.quantity(policy_key::quota_bytes, unit::bytes).value_or(0));
+  r.quota.on = map.text(policy_key::quota_on).value_or(r.quota.on);
+  map.finish();
+  if (r.quota.bytes == 0) map.fault(value->where, "'quota' needs bytes above zero");
+}
+
 void read_conditions(map_reader& policy, rule& r, faults_list& faults) {
   const auto needed = [&](policy_key k) {
     return read_condition_of(policy.required_key(k), k, faults);
@@ -320,6 +332,7 @@ rule read_policy(const node& value, faults_list& faults) {
   r.cooldown_ms = policy.duration_ms(policy_key::cooldown).value_or(0);
   const std::optional<std::int64_t> min_stay = policy.duration_ms(policy_key::min_stay);
   read_limit(policy, r, faults);
+  read_quota(policy, r, faults);
   read_flapping(policy, r, faults);
   read_action(policy, r, faults);
   const auto* action = std::get_if<declarative_action>(&r.action);

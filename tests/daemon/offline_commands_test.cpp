@@ -83,6 +83,37 @@ TEST_F(offline_commands_test, a_new_policy_is_right_and_passes_its_own_test) {
   EXPECT_THAT(out.str(), HasSubstr("2 tests: 2 passed\n"));
 }
 
+TEST_F(offline_commands_test, a_new_policy_is_called_so_that_its_files_are_found_again) {
+  for (const std::string name : {"a.test", "..", ".x", "-x", "_x", "a.yaml", "a.lua", "a b", ""}) {
+    EXPECT_EQ(run({"policy", "new", "--dir", folder.path, "--", name}), 2) << name;
+    EXPECT_THAT(err.str(),
+                testing::AnyOf(HasSubstr("no policy name"),
+                               HasSubstr("begin with a letter or a digit"), HasSubstr("NAME")))
+        << name;
+  }
+  EXPECT_TRUE(fs::is_empty(folder.path));
+  EXPECT_EQ(run({"policy", "new", "a.b-c_1", "--dir", folder.path}), 0) << err.str();
+}
+
+// What was not written was not done, whichever command it was.
+TEST_F(offline_commands_test, a_full_disk_is_told_and_is_a_failure) {
+  const std::string good = write("good.yaml", "apiVersion: terrane/v1\npolicies: []\n");
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"policy", "schema"},
+                                             {"policy", "stubs"},
+                                             {"policy", "reference"},
+                                             {"policy", "lint", good},
+                                             {"policy", "lint", good, "--json"},
+                                             {"policy", "new", "fresh", "--dir", folder.path},
+                                             {"--help"}}) {
+    std::ofstream full("/dev/full");
+    err.str("");
+    ipc::ctl::surroundings around{full, err};
+    EXPECT_EQ(ipc::ctl::run(arguments, around, offline_commands()), 1) << arguments.back();
+    EXPECT_THAT(err.str(), HasSubstr("the output could not be written whole")) << arguments.back();
+  }
+}
+
 TEST_F(offline_commands_test, a_new_policy_tells_editors_and_people_where_the_words_are) {
   EXPECT_EQ(run({"policy", "reference", "--into", folder.path / "words"}), 0) << err.str();
   EXPECT_THAT(out.str(), HasSubstr("REFERENCE.md"));

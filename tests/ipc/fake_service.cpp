@@ -40,7 +40,8 @@ decision_info decision(std::int64_t id) {
                              "bring VRAM back to 84 %"});
   for (const char* part : {"layer.1.ffn", "layer.1.attn"}) {
     made.actions.push_back({action_verb::move, part, gpu, "cpu", 3 * mib, "bring VRAM back to 84 %",
-                            action_outcome::done, std::nullopt, 1.25, 7.5, 4.0, 1.5});
+                            action_outcome::done, std::nullopt, 1.25, 7.5, 4.0, 1.5, 4 * mib, 31.5,
+                            30.0});
   }
   made.actions.push_back({action_verb::move,
                           "layer.0.ffn",
@@ -53,7 +54,10 @@ decision_info decision(std::int64_t id) {
                           {},
                           {},
                           4.0,
-                          {}});
+                          {},
+                          std::nullopt,
+                          std::nullopt,
+                          std::nullopt});
   made.text = "vram-spill moved layer.1.ffn to cpu.";
   return made;
 }
@@ -108,6 +112,10 @@ void fake_service::status(const caller& who, answer<status_reply> to) {
   reply.devices = 2;
   reply.decode_tok_s = 12.5;
   reply.warnings = {"the GPU is warm"};
+  reply.predictions = {{prediction_of::bytes, 12, 1},
+                       {prediction_of::time, 12, 1.125},
+                       {prediction_of::pause, 12, 0.95},
+                       {prediction_of::token_time, 8, 1.05}};
   to.finish(reply);
 }
 
@@ -317,7 +325,7 @@ void fake_service::end_yield(const caller&, end_yield_request, answer<end_yield_
 }
 
 void fake_service::plan(const caller&, plan_request request, answer<plan_reply> to) {
-  plan_reply reply{revision, {}};
+  plan_reply reply{revision, {}, {{prediction_of::time, 12, 1.125}}};
   if (request.assume) {
     reply.decisions.push_back(decision(0));
   }

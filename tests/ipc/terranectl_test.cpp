@@ -69,6 +69,9 @@ TEST_F(terranectl_test, a_wrong_command_line_is_exit_code_2) {
                                                 {"policy"},
                                                 {"generate", "a", "--max-tokens", "0"},
                                                 {"plan", "--assume", "nonsense"},
+                                                {"plan", "--assume", "cpu/vram.used_ratio=nan"},
+                                                {"yield", "--for", "1ms"},
+                                                {"yield", "--for", "0.5s"},
                                                 {"generate", ""}}) {
     EXPECT_EQ(run(wrong), 2) << testing::PrintToString(wrong);
     EXPECT_NE(err.str(), "") << testing::PrintToString(wrong);
@@ -409,9 +412,10 @@ TEST_F(terranectl_test, plan_explain_and_why_tell_in_sentences) {
   EXPECT_EQ(run({"explain", "41"}), 0);
   EXPECT_THAT(out.str(), HasSubstr("vram-spill moved layer.1.ffn to cpu."));
   EXPECT_THAT(out.str(),
-              HasSubstr("2: layer.1.ffn to layer.1.attn: pause 1.25 ms, predicted 1.50 ms; "
-                        "time 7.50 ms, predicted 8.00 ms\n"));
-  EXPECT_THAT(out.str(), HasSubstr("layer.0.ffn: time is predicted to be 4.00 ms\n"));
+              HasSubstr("2: layer.1.ffn to layer.1.attn:\n  bytes 8.0 MiB, planned 6.0 MiB\n"
+                        "  pause 1.25 ms, predicted 1.50 ms\n  time 7.50 ms, predicted 6.50 ms\n"
+                        "  a token after it 32 ms, predicted 30 ms\n"));
+  EXPECT_THAT(out.str(), HasSubstr("layer.0.ffn:\n  time is predicted to be 4.00 ms\n"));
   EXPECT_THAT(out.str(), HasSubstr("2: layer.1.ffn to layer.1.attn"));
   EXPECT_THAT(out.str(), HasSubstr("6.0 MiB"));
   EXPECT_THAT(out.str(), HasSubstr("layer.0.ffn"));
@@ -419,6 +423,13 @@ TEST_F(terranectl_test, plan_explain_and_why_tell_in_sentences) {
   EXPECT_THAT(out.str(), HasSubstr("head is on cpu."));
   EXPECT_EQ(run({"why", "heat"}), 1);
   EXPECT_THAT(err.str(), HasSubstr("Did you mean head?"));
+}
+
+TEST_F(terranectl_test, status_tells_how_good_predictions_were) {
+  start();
+  EXPECT_EQ(run({"status"}), 0);
+  EXPECT_THAT(out.str(), HasSubstr("predicted bytes 1.00, time 1.12, pause 0.95, token time 1.05 "
+                                   "(measured over predicted, 12 moves)\n"));
 }
 
 TEST_F(terranectl_test, sessions_are_spilled_fetched_stopped_and_closed) {

@@ -161,6 +161,7 @@ TEST(types, errors_have_the_parameters_of_the_interface) {
                                refuse::unknown_move(3),
                                refuse::unknown_decision(3, 0, 0),
                                refuse::context_exceeded(3000, 2048),
+                               refuse::quota_exceeded("share", 3, 2, "ann holds 3"),
                                refuse::chat_unsupported("no template"),
                                refuse::not_finite("layer.3.attn"),
                                refuse::policy_invalid({{"a.yaml", 1, 2, {}, "bad"}}, "so"),

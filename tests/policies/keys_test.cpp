@@ -100,6 +100,8 @@ std::string yaml_with(const key_entry& k, const std::string& value) {
       return in_policy("limit", with({{"bytes", "4GiB"}, {"per", "10s"}}, name, value));
     case place::flapping:
       return in_policy("flapping", with({{"times", "3"}, {"per", "10m"}}, name, value));
+    case place::quota:
+      return in_policy("quota", with({{"bytes", "4GiB"}}, name, value));
     case place::spill_options:
       break;
   }
@@ -128,7 +130,8 @@ TEST(keys, examples_are_good_values) {
     // What a key's value means together with its neighbours is lint's.
     std::erase_if(l.faults, [](const std::string& f) {
       return f.find("warning") != f.npos || f.find("is a metric of a") != f.npos ||
-             f.find("'fetch' brings") != f.npos || f.find("opposite directions") != f.npos;
+             f.find("'quota' is what a user") != f.npos || f.find("'fetch' brings") != f.npos ||
+             f.find("opposite directions") != f.npos;
     });
     if (k.id == policy_key::within || k.id == policy_key::outside) {
       EXPECT_THAT(l.faults, Each(HasSubstr("time of day"))) << k.name;

@@ -98,7 +98,7 @@ INSTANTIATE_TEST_SUITE_P(
                  "p.yaml:9:5: error: a policy has no key 'cooldwn'; did you mean 'cooldown'?"},
         bad_case{"cooldown: 2m", "xyzzy: 2m",
                  "has no key 'xyzzy'; known: name, mode, for_each, only, priority, enter, leave, "
-                 "emergency, cooldown, min_stay, limit, flapping, do, undo"},
+                 "emergency, cooldown, min_stay, limit, quota, flapping, do, undo"},
         bad_case{"for_each: gpu", "for_each: gpus",
                  "p.yaml:5:15: error: 'for_each' cannot be 'gpus'; did you mean 'gpu'?"},
         bad_case{"vram.used_ratio, above", "vram.use_ratio, above",

@@ -1,0 +1,178 @@
+#include "policies/planner/promotion.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "policies/placement/notes.hpp"
+#include "policies/placement/planner.hpp"
+#include "policies/placement/sequence.hpp"
+#include "policies/planner/propose.hpp"
+#include "policies/vocabulary/quantity.hpp"
+
+namespace terrane::policies {
+namespace {
+
+using placement::placed;
+
+// Predictions are no better than this: smaller gains would be chased for ever.
+constexpr double least_gain = 0.03;
+// A plan while replies go on, once a minute.
+constexpr placement::effort little = {40, 4, 10, 300, 100'000};
+
+bool is_held(const pipeline_state& state, const std::string& part) {
+  return state.held.contains({subject_kind::part, part});
+}
+
+bool is_on_its_way(const snapshot& now, const pipeline_state& state, const std::string& part) {
+  const auto is_it = [&](const auto& m) {
+    return m.kind == subject_kind::part && m.subject == part;
+  };
+  return std::ranges::any_of(now.moving, is_it) ||
+         std::ranges::any_of(state.issued, [&](const auto& i) { return is_it(i.second.move); });
+}
+
+bool is_pinned_for_flapping(const snapshot& now, const pipeline_state& state,
+                            const std::string& part) {
+  const auto at = state.flaps.find({subject_kind::part, part});
+  return at != state.flaps.end() && at->second.pinned_until_ms != reading::never &&
+         now.time_ms < at->second.pinned_until_ms;
+}
+
+}  // namespace
+
+// What is on such a device stays, and nothing comes.
+void promotion::leave_alone(const device_question& left_alone) {
+  placement::request& r = running_.asked;
+  for (std::uint32_t d = 0; d < r.devices.size(); ++d) {
+    const std::string why = left_alone(now_.devices[d]);
+    if (why.empty()) continue;
+    if (std::ranges::find(running_.where, d) == running_.where.end()) {
+      r.devices[d].left_out = why;
+      continue;
+    }
+    for (std::uint32_t p = 0; p < r.parts.size(); ++p) {
+      if (running_.where[p] == d)
+        r.pins.push_back({p, d, why});
+      else
+        r.exclusions.push_back({p, d, why});
+    }
+  }
+}
+
+void promotion::pin_what_stays(const rule& r) {
+  placement::request& asked = running_.asked;
+  for (std::uint32_t p = 0; p < asked.parts.size(); ++p) {
+    const part_state& part = now_.parts[p];
+    const bool fresh =
+        part.moved_ms != reading::never && now_.time_ms - part.moved_ms < r.min_stay_ms;
+    const bool stays = part.pinned || !part.movable || fresh || is_held(state_, part.name) ||
+                       is_on_its_way(now_, state_, part.name) ||
+                       is_pinned_for_flapping(now_, state_, part.name);
+    if (stays) asked.pins.push_back({p, running_.where[p], "it stays where it is"});
+  }
+}
+
+void promotion::rule_out_failures() {
+  placement::request& asked = running_.asked;
+  for (const auto& [key, failed] : state_.failures) {
+    if (key.first.kind != subject_kind::part || now_.time_ms >= failed.retry_ms) continue;
+    const auto part = std::ranges::find(asked.parts, key.first.name, &placement::part_demand::name);
+    const auto device =
+        std::ranges::find(asked.devices, key.second, &placement::device_supply::name);
+    if (part == asked.parts.end() || device == asked.devices.end()) continue;
+    const auto p = static_cast<std::uint32_t>(part - asked.parts.begin());
+    const auto d = static_cast<std::uint32_t>(device - asked.devices.begin());
+    if (running_.where[p] != d) asked.exclusions.push_back({p, d, "moving it there failed lately"});
+  }
+}
+
+// All that moves, against all that is gained while it stays. What was not measured decides nothing.
+std::string promotion::why_not_worth(double gain_s, const placed& target) const {
+  if (now_.tokens_per_s <= 0) return {};
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> ways;
+  for (std::uint32_t p = 0; p < target.size(); ++p)
+    if (target[p] != running_.where[p])
+      ways[{running_.where[p], target[p]}] += moving_bytes(now_.parts[p]);
+  double cost_ms = 0;
+  for (const auto& [way, bytes] : ways) {
+    const link_state* link =
+        find_link(now_, now_.devices[way.first].name, now_.devices[way.second].name);
+    if (link == nullptr || link->bytes_per_s <= 0) return {};
+    cost_ms += link->pause_ms + static_cast<double>(bytes) / link->bytes_per_s * 1000;
+  }
+  const double gain_ms = gain_s * now_.tokens_per_s * static_cast<double>(promoted_stay_ms);
+  if (gain_ms > cost_ms) return {};
+  return "the moves would cost " + placement::milliseconds(cost_ms / 1000) + " and gain " +
+         placement::milliseconds(gain_ms / 1000) + " in the " + format_duration(promoted_stay_ms) +
+         " that they are expected to stay";
+}
+
+void promotion::add_moves(const placed& target, const std::string& reason, proposal& to) const {
+  const placement::request& r = running_.asked;
+  const auto add = [&](std::uint32_t p) {
+    to.wanted.push_back({verb::move,
+                         subject_kind::part,
+                         r.parts[p].name,
+                         {{target_kind::device, r.devices[target[p]].name}},
+                         0,
+                         {},
+                         reason});
+  };
+  const auto in_order = placement::find_sequence(r, {running_.where, {}}, target);
+  std::vector<std::uint8_t> listed(target.size(), 0);
+  if (in_order)
+    for (const placement::move_step& step : in_order->steps)
+      for (const placement::step_move& m : step.moves)
+        if (m.to == target[m.part] && listed[m.part]++ == 0) add(m.part);
+  for (std::uint32_t p = 0; p < target.size(); ++p)
+    if (target[p] != running_.where[p] && listed[p] == 0) add(p);
+}
+
+proposal promotion::propose(const rule& r, const device_question& left_alone) {
+  proposal out;
+  auto found = placement::running_in(now_);
+  if (!found) {
+    out.notes.push_back("Nothing is promoted: " + found.error() + ".");
+    return out;
+  }
+  running_ = std::move(*found);
+  token_ms_now_ = placement::predict(running_.asked, running_.where).token_s * 1000;
+  leave_alone(left_alone);
+  pin_what_stays(r);
+  rule_out_failures();
+  const auto best = placement::plan(running_.asked, little, running_.where);
+  if (!best) {
+    out.notes.push_back("Nothing is promoted: " + best.error().message + ".");
+    return out;
+  }
+  for (std::size_t d = 0; d < best->notes.size(); ++d)
+    if (!best->notes[d].used)
+      out.notes.push_back(running_.asked.devices[d].name + " is " + best->notes[d].reason + ".");
+  const double gain_s = token_ms_now_ / 1000 - best->predicted.token_s;
+  if (gain_s * 1000 <= least_gain * token_ms_now_) return out;
+  const std::string times = "a token is predicted to take " +
+                            placement::milliseconds(best->predicted.token_s) + " instead of " +
+                            placement::milliseconds(token_ms_now_ / 1000);
+  if (std::string why = why_not_worth(gain_s, best->where); !why.empty()) {
+    out.notes.push_back("Nothing is promoted: " + times + ", but " + why + ".");
+    return out;
+  }
+  add_moves(best->where, "there is room, and " + times, out);
+  return out;
+}
+
+double promotion::token_ms_with(const std::vector<planned_move>& moves) const {
+  placed where = running_.where;
+  const placement::request& r = running_.asked;
+  for (const planned_move& m : moves) {
+    const auto part = std::ranges::find(r.parts, m.subject, &placement::part_demand::name);
+    const auto to = std::ranges::find(r.devices, m.to, &placement::device_supply::name);
+    if (part != r.parts.end() && to != r.devices.end())
+      where[static_cast<std::size_t>(part - r.parts.begin())] =
+          static_cast<std::uint32_t>(to - r.devices.begin());
+  }
+  return placement::predict(r, where).token_s * 1000;
+}
+
+}  // namespace terrane::policies
