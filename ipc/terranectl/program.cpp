@@ -280,9 +280,15 @@ namespace {
 // What could not be written was not done, whichever command it was: a full disk must not look like
 // a reply.
 int all_written(const surroundings& around, int code) {
+  const bool was_whole = around.out.good();
+  // What failed long ago has forgotten why: the end of the line says it again.
+  if (!was_whole) {
+    around.out.clear();
+    around.out << "\n";
+  }
   errno = 0;
   around.out.flush();
-  if (around.out.good()) return code;
+  if (was_whole && around.out.good()) return code;
   around.err << "terranectl: the output could not be written whole"
              << (errno != 0 ? std::string(": ") + std::strerror(errno) : "") << "\n";
   return code == exit_done ? exit_failed : code;

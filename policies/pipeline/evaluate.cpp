@@ -180,11 +180,10 @@ bool tick::plan_more(const fired& f, decision_record& record) {
   const std::uint32_t moves = p ? bind_and_issue(f, wants(f), *p, record) : 0;
   planned(latch, now_.time_ms, moves);
   // A policy that has done all it wants stays engaged; that is no news. Promotion looks once a
-  // minute, and tells what it does.
-  const rule& r = rules_[f.rule_index];
-  const bool quiet = std::holds_alternative<promotion_action>(r.action) ? record.moves.empty()
-                                                                        : is_satisfied(record);
-  return !f.was_engaged || !quiet;
+  // minute, and tells what it does; and when it begins, which devices it leaves out.
+  if (std::holds_alternative<promotion_action>(rules_[f.rule_index].action))
+    return !record.moves.empty() || (!f.was_engaged && !record.notes.empty());
+  return !f.was_engaged || !is_satisfied(record);
 }
 
 // What a policy that engages wants.
@@ -230,16 +229,19 @@ void tick::undo(const fired& f, decision_record& record) {
 
 proposal tick::promote(const fired& f) {
   promotion_.emplace(now_, state_);
-  return promotion_->propose(rules_[f.rule_index], [&](const device_state& d) -> std::string {
-    if (find_yield(now_, d.name) != nullptr) return "someone wants its memory";
-    const rule* other = planner().relieved_by(d);
-    return other != nullptr ? "policy '" + other->name + "' is relieving it" : std::string();
+  return promotion_->propose(rules_[f.rule_index], [&](const device_state& d) {
+    promotion::allowance a;
+    a.room_bytes = planner().room(d).value_or(0);
+    if (const rule* other = planner().relieved_by(d))
+      a.left_alone = "policy '" + other->name + "' is relieving it";
+    if (find_yield(now_, d.name) != nullptr) a.left_alone = "someone wants its memory";
+    return a;
   });
 }
 
 // What filters took out may have been what the others were for.
 bool tick::still_gains(const std::vector<planned_move>& moves, decision_record& record) const {
-  if (moves.empty() || promotion_->token_ms_with(moves) < promotion_->token_ms_now()) return true;
+  if (promotion_->still_gains(moves, record)) return true;
   record.notes.push_back("What is left of these moves would make a token slower, so none is made.");
   return false;
 }

@@ -183,7 +183,8 @@ rule promotion_rule() {
   // What a load leaves behind has been seen by then.
   promote.enter.held_ms = 10'000;
   promote.leave = while_it_is(metric_id::promotion_on, false);
-  promote.cooldown_ms = 60'000;
+  // What has to leave before something can come is followed soon; in vain it looks each minute.
+  promote.cooldown_ms = 10'000;
   promote.min_stay_ms = 5 * 60'000;
   promote.action = promotion_action{};
   return promote;

@@ -45,6 +45,9 @@ class binder {
   // The policy that is relieving a device; null when there is none.
   const rule* relieved_by(const device_state& d) const { return ledger_.relieved_by(d); }
 
+  // What may still come to a device; none where nothing tells of its memory.
+  std::optional<double> room(const device_state& d) const { return ledger_.room(d); }
+
   // What the last bind() kept from going home because it came home too often; of a rule that
   // enforces only.
   const std::vector<flap>& flaps() const { return flaps_; }

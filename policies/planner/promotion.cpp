@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "policies/placement/notes.hpp"
@@ -17,8 +18,6 @@ using placement::placed;
 
 // Predictions are no better than this: smaller gains would be chased for ever.
 constexpr double least_gain = 0.03;
-// A plan while replies go on, once a minute.
-constexpr placement::effort little = {40, 4, 10, 300, 100'000};
 
 bool is_held(const pipeline_state& state, const std::string& part) {
   return state.held.contains({subject_kind::part, part});
@@ -42,21 +41,31 @@ bool is_pinned_for_flapping(const snapshot& now, const pipeline_state& state,
 }  // namespace
 
 // What is on such a device stays, and nothing comes.
-void promotion::leave_alone(const device_question& left_alone) {
+void promotion::leave_alone(std::uint32_t device, const std::string& why) {
   placement::request& r = running_.asked;
+  if (std::ranges::find(running_.where, device) == running_.where.end()) {
+    r.devices[device].left_out = why;
+    return;
+  }
+  for (std::uint32_t p = 0; p < r.parts.size(); ++p) {
+    if (running_.where[p] == device)
+      r.pins.push_back({p, device, why});
+    else
+      r.exclusions.push_back({p, device, why});
+  }
+}
+
+// No more may come than filters let through, or what leaves to make room would leave for nothing.
+void promotion::bound(const device_question& allowed) {
+  placement::request& r = running_.asked;
+  const placement::prediction held = placement::predict(r, running_.where);
   for (std::uint32_t d = 0; d < r.devices.size(); ++d) {
-    const std::string why = left_alone(now_.devices[d]);
-    if (why.empty()) continue;
-    if (std::ranges::find(running_.where, d) == running_.where.end()) {
-      r.devices[d].left_out = why;
-      continue;
-    }
-    for (std::uint32_t p = 0; p < r.parts.size(); ++p) {
-      if (running_.where[p] == d)
-        r.pins.push_back({p, d, why});
-      else
-        r.exclusions.push_back({p, d, why});
-    }
+    const allowance a = allowed(now_.devices[d]);
+    const auto more = static_cast<std::uint64_t>(std::max(0.0, a.room_bytes));
+    placement::device_supply& to = r.devices[d];
+    to.budget_bytes =
+        std::min(to.budget_bytes, held.devices[d].held_bytes() + to.reserve_bytes + more);
+    if (!a.left_alone.empty()) leave_alone(d, a.left_alone);
   }
 }
 
@@ -129,7 +138,21 @@ void promotion::add_moves(const placed& target, const std::string& reason, propo
     if (target[p] != running_.where[p] && listed[p] == 0) add(p);
 }
 
-proposal promotion::propose(const rule& r, const device_question& left_alone) {
+// What the load expected of the devices that parts come to, and what is measured.
+void promotion::add_slack_notes(const placed& target, proposal& to) const {
+  std::set<std::uint32_t> told;
+  for (std::uint32_t p = 0; p < target.size(); ++p) {
+    const std::uint32_t d = target[p];
+    const std::uint64_t expected = now_.devices[d].scratch_bytes;
+    const std::uint64_t measured = running_.asked.devices[d].fee_bytes;
+    if (d == running_.where[p] || expected == 0 || expected == measured) continue;
+    if (!told.insert(d).second) continue;
+    to.notes.push_back(now_.devices[d].name + " takes " + format_bytes(measured) +
+                       " beside its parts; " + format_bytes(expected) + " were expected.");
+  }
+}
+
+proposal promotion::propose(const rule& r, const device_question& allowed) {
   proposal out;
   auto found = placement::running_in(now_);
   if (!found) {
@@ -138,10 +161,10 @@ proposal promotion::propose(const rule& r, const device_question& left_alone) {
   }
   running_ = std::move(*found);
   token_ms_now_ = placement::predict(running_.asked, running_.where).token_s * 1000;
-  leave_alone(left_alone);
+  bound(allowed);
   pin_what_stays(r);
   rule_out_failures();
-  const auto best = placement::plan(running_.asked, little, running_.where);
+  const auto best = placement::plan(running_.asked, {}, running_.where);
   if (!best) {
     out.notes.push_back("Nothing is promoted: " + best.error().message + ".");
     return out;
@@ -159,7 +182,18 @@ proposal promotion::propose(const rule& r, const device_question& left_alone) {
     return out;
   }
   add_moves(best->where, "there is room, and " + times, out);
+  add_slack_notes(best->where, out);
   return out;
+}
+
+bool promotion::still_gains(const std::vector<planned_move>& moves,
+                            const decision_record& record) const {
+  const auto may_follow = [](const candidate& c) {
+    return c.removed_by == filter::none || c.removed_by == filter::no_room ||
+           c.removed_by == filter::rate_limit || c.removed_by == filter::quota;
+  };
+  return moves.empty() || std::ranges::all_of(record.candidates, may_follow) ||
+         token_ms_with(moves) < token_ms_now_;
 }
 
 double promotion::token_ms_with(const std::vector<planned_move>& moves) const {

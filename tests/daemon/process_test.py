@@ -640,6 +640,19 @@ class ProcessTest(unittest.TestCase):
             readings = json.loads(seen.stdout)["readings"]
             self.assertIn(("cpu", "vram.total"), [(r["object"], r["metric"]) for r in readings])
 
+    def test_output_to_a_full_disk_is_a_failure(self):
+        path = self.folder / "seen.yaml"
+        path.write_text(f"model: {{file: {self.folder}/none.gguf}}\ndevices: [{{name: cpu}}]\npolicies: []\n")
+        given = ["--config", str(path)]
+        d = self.start().ready()
+        first_readings(d)
+        for program, *wanted in ([TERRANED, "--list-devices"], [TERRANED, "--check", *given], [TERRANED, "--telemetry", *given],
+                                 [TERRANED, "--help"], [TERRANECTL, "--socket", str(d.socket), "snapshot"]):
+            with open("/dev/full", "w") as full:
+                ran = subprocess.run([program, *wanted], stdout=full, stderr=subprocess.PIPE, text=True)
+            self.assertEqual(ran.returncode, 1, (wanted, ran.stderr))
+            self.assertIn("the output could not be written whole: No space left on device", ran.stderr)
+
     def test_a_check_says_what_came_of_it(self):
         path = self.folder / "checked.yaml"
         policy = self.folder / "policy.yaml"
