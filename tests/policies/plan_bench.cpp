@@ -58,6 +58,17 @@ void report(benchmark::State& bench, const placement::request& r) {
 void plan_one_machine(benchmark::State& bench) { report(bench, one_machine()); }
 BENCHMARK(plan_one_machine)->Unit(benchmark::kMillisecond);
 
+// Three pairs of these cards are one card each, seen by two drivers, with a third less in all.
+void plan_one_machine_with_pools(benchmark::State& bench) {
+  placement::request r = one_machine();
+  for (std::uint32_t d = 1; d < 7; d += 2)
+    r.pools.push_back({"the memory of card " + std::to_string(d),
+                       {d, d + 1},
+                       (r.devices[d].budget_bytes + r.devices[d + 1].budget_bytes) / 3 * 2});
+  report(bench, r);
+}
+BENCHMARK(plan_one_machine_with_pools)->Unit(benchmark::kMillisecond);
+
 void plan_fleet(benchmark::State& bench) {
   report(bench, fleet(static_cast<std::uint32_t>(bench.range(0))));
 }
