@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <iostream>
 #include <string>
@@ -15,6 +16,7 @@
 #include "daemon/config/config.hpp"
 #include "daemon/journal/log.hpp"
 #include "daemon/lifetime/engine_start.hpp"
+#include "daemon/lifetime/left_behind.hpp"
 #include "daemon/lifetime/lifetime.hpp"
 #include "daemon/version.hpp"
 #include "engine/device/discovery.hpp"
@@ -37,8 +39,33 @@ int list_devices() {
   return 0;
 }
 
+// What is wrong with the device that parts are to begin on, on this machine; nothing if it is
+// there.
+std::string start_on_fault(const config& c) {
+  const std::string& wanted = c.start_on;
+  if (wanted.empty() || wanted == "automatic") return "";
+  const std::string kind = wanted.substr(0, wanted.find(':'));
+  if (std::ranges::none_of(c.devices, [&](const device_config& d) {
+        return d.name == wanted || d.name == kind || d.name.starts_with(wanted + ":");
+      }))
+    return "start_on: '" + wanted + "' is not one of the devices that the configuration lists";
+  std::string there, refused;
+  for (const engine::device_candidate& d : engine::list_devices({})) {
+    const bool meant = d.info.name == wanted || engine::to_string(d.info.kind) == wanted;
+    if (meant && d.refused.empty()) return "";
+    if (meant) refused = "start_on: '" + wanted + "' cannot be used: " + d.refused;
+    if (d.refused.empty()) there += (there.empty() ? "" : ", ") + d.info.name;
+  }
+  if (!refused.empty()) return refused;
+  return "start_on: there is no device '" + wanted + "' on this machine; there are " + there;
+}
+
 // The configuration itself has been read without a fault.
-int check_policies(const config& c, const std::string& path) {
+int check_on_this_machine(const config& c, const std::string& path) {
+  if (const std::string fault = start_on_fault(c); !fault.empty()) {
+    log(log_level::error, path + ": " + fault);
+    return 1;
+  }
   const auto faults = policies::lint(c.policies);
   tell(faults);
   if (std::any_of(faults.begin(), faults.end(),
@@ -84,11 +111,7 @@ int tell_telemetry(const config& c, bool json) {
   return tell(describe_telemetry(c, offline_start(c), nvml, json));
 }
 
-}  // namespace
-}  // namespace terrane::daemon
-
-int main(int argc, char** argv) {
-  using namespace terrane::daemon;
+int run(int argc, char** argv) {
   CLI::App app("Terrane's daemon: a language model across CPU and GPUs, placed by policy");
   std::string path = "/etc/terrane/terraned.yaml";
   bool check = false, list = false, fit = false, telemetry = false, json = false;
@@ -119,8 +142,19 @@ int main(int argc, char** argv) {
     tell(c.error());
     return 1;
   }
-  if (check) return all_written(check_policies(*c, path));
+  if (check) return all_written(check_on_this_machine(*c, path));
   if (fit) return all_written(tell_fit(*c, json));
   if (telemetry) return all_written(tell_telemetry(*c, json));
   return live(*c);
+}
+
+}  // namespace
+}  // namespace terrane::daemon
+
+int main(int argc, char** argv) {
+  const int status = terrane::daemon::run(argc, argv);
+  if (terrane::daemon::threads_left_behind() == 0) return status;
+  // What they still use is not taken down.
+  std::fflush(nullptr);
+  std::_Exit(status);
 }

@@ -24,6 +24,8 @@ const char* to_string(stop_reason reason) {
       return "context_full";
     case stop_reason::stopped:
       return "stopped";
+    case stop_reason::closed:
+      return "closed";
     case stop_reason::failed:
       return "failed";
   }
@@ -101,8 +103,8 @@ class local_engine final : public inference_engine {
   result<void> stop(session_id id) override {
     return loop_.call([&] { return loop_.stop(id); });
   }
-  result<void> close(session_id id) override {
-    result<void> closed = loop_.call([&] { return loop_.close(id); });
+  result<void> close(session_id id, const std::string& by) override {
+    result<void> closed = loop_.call([&] { return loop_.close(id, by); });
     if (closed) loop_.wait_for_releases();
     return closed;
   }

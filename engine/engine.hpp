@@ -41,13 +41,23 @@ struct token_event {
   std::uint64_t logits_hash = 0;  // of the bits of all logits it was drawn from; 0 if not asked for
 };
 
-enum class stop_reason { end_of_text, max_tokens, stop_text, context_full, stopped, failed };
+// stopped: stop() ended it; closed: close() did.
+enum class stop_reason {
+  end_of_text,
+  max_tokens,
+  stop_text,
+  context_full,
+  stopped,
+  closed,
+  failed
+};
 const char* to_string(stop_reason reason);
 
 struct reply_summary {
   session_id session = 0;
   stop_reason reason = stop_reason::stopped;
   std::optional<error> failure;  // of `failed`
+  std::string closed_by;         // of `closed`, as close() was told
   std::uint32_t prompt_tokens = 0;
   std::uint32_t cached_tokens = 0;  // of these, whose KV was there before
   std::uint32_t generated_tokens = 0;
@@ -256,8 +266,9 @@ class inference_engine {
   // session unknown or busy. The observer lives until its on_end has returned.
   virtual result<session_id> generate(generate_request request,
                                       std::shared_ptr<reply_observer> observer) = 0;
-  virtual result<void> stop(session_id session) = 0;   // ends its reply; the session stays if kept
-  virtual result<void> close(session_id session) = 0;  // ends it all; its pages have returned then
+  virtual result<void> stop(session_id session) = 0;  // ends its reply; the session stays if kept
+  // Ends it all; its pages have returned then. A reply that is given ends as `closed`, by `by`.
+  virtual result<void> close(session_id session, const std::string& by = {}) = 0;
 
   // Moves are carried out one after another. Refused at once: unknown indices, a stale revision.
   // Everything later is told to the observer: no room (with the numbers), before anything is

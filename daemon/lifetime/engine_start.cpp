@@ -7,6 +7,7 @@
 #include "daemon/journal/log.hpp"
 #include "daemon/lifetime/wake_up.hpp"
 #include "daemon/loop/snapshot_builder.hpp"
+#include "daemon/placement/refuge_plan.hpp"
 #include "daemon/telemetry/listing.hpp"
 #include "policies/placement/fit.hpp"
 
@@ -30,6 +31,7 @@ class starting {
     engine::engine_options options = options_for(**model);
     ok = place(**model, options);
     if (!ok) return tl::unexpected<error>(ok.error());
+    replace_lost(**model, options);
     auto started = engine::inference_engine::start(std::move(*model), std::move(devices_), options,
                                                    settings_.progress);
     if (!started) return tl::unexpected<error>(started.error());
@@ -140,9 +142,23 @@ class starting {
     return {};
   }
 
+  // What the engine asks and tells when a device is lost. Model and devices will be the engine's.
+  void replace_lost(const engine::model& m, engine::engine_options& options) {
+    std::vector<engine::device*> devices;
+    for (const auto& d : devices_) devices.push_back(d.get());
+    if (facts_.empty()) facts_ = facts_of(devices_, out_.devices, m, options);
+    const auto plan = std::make_shared<const refuge_plan>(m, devices, facts_, options);
+    options.choose_refuge = [plan](const engine::lost_placement& from) {
+      return plan->choose(from);
+    };
+    options.on_refuge = [plan, told = settings_.on_refuge](const engine::refuge_report& report) {
+      if (told) told(report, plan->sentence(report));
+    };
+  }
+
   result<void> place_automatically(const engine::model& m, engine::engine_options& options) {
-    result<load_plan> planned =
-        plan_load(m, look_at(devices_, out_.devices, m, options), options, available_host_bytes());
+    facts_ = look_at(devices_, out_.devices, m, options);
+    result<load_plan> planned = plan_load(m, facts_, options, available_host_bytes());
     if (!planned) return tl::unexpected<error>(planned.error());
     options.placement = planned->answer.where;
     for (std::size_t d = 0; d < devices_.size(); d++) {
@@ -239,6 +255,7 @@ class starting {
   const start_settings& settings_;
   std::vector<std::unique_ptr<engine::device>> devices_;
   std::vector<refusal> refused_;
+  std::vector<device_facts> facts_;  // of devices_
   bool self_test_ = true;
   std::string told_tuning_of_;  // the device
   started_engine out_;

@@ -27,6 +27,8 @@ struct start_settings {
   // Told what the configuration wants and does not get, in a sentence each.
   std::function<void(const std::string& sentence)> warn;
   engine::session_observer on_session;
+  // Told on the engine's thread what became of what was on devices that were lost.
+  std::function<void(const engine::refuge_report& report, const std::string& sentence)> on_refuge;
 };
 
 struct started_engine {

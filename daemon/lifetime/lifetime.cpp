@@ -14,6 +14,7 @@
 #include "daemon/journal/event.hpp"
 #include "daemon/journal/log.hpp"
 #include "daemon/journal/warnings.hpp"
+#include "daemon/lifetime/folder_lock.hpp"
 #include "daemon/lifetime/load_thread.hpp"
 #include "daemon/lifetime/wake_up.hpp"
 #include "daemon/loop/control_loop.hpp"
@@ -73,6 +74,19 @@ std::filesystem::path state_folder(const config& c) {
   return given == nullptr ? "" : std::string(given).substr(0, std::string_view(given).find(':'));
 }
 
+// What two daemons wrote at once would be neither's.
+bool lock_folders(const config& c, folder_locks& locks) {
+  for (const auto& [what, folder] :
+       {std::pair("state", state_folder(c)), std::pair("record", c.record.folder)}) {
+    if (folder.empty()) continue;
+    const std::string taken = locks.take(folder, what);
+    if (taken.empty()) continue;
+    log(log_level::error, taken);
+    return false;
+  }
+  return true;
+}
+
 // A socket that systemd passes in, else one of our own at the configured path.
 ipc::result<ipc::varlink::listen_socket> open_socket(const config& c) {
   const int passed = sd_listen_fds(1);
@@ -91,6 +105,14 @@ engine::load_progress tell_systemd() {
     told = percent / 5;
     sd_notifyf(0, "STATUS=Loading weights, %d %%\nEXTEND_TIMEOUT_USEC=60000000", percent);
     return true;
+  };
+}
+
+// What became of what was on lost devices: told, and in Status as long as it is the newest.
+auto tell_refuge(warnings& standing) {
+  return [&](const engine::refuge_report&, const std::string& sentence) {
+    standing.hold("lost devices", sentence);
+    sd_notifyf(0, "STATUS=%s", one_line(sentence).c_str());
   };
 }
 
@@ -202,6 +224,7 @@ void lifetime::begin_load() {
   settings.warn = [this](const std::string& sentence) { warnings_.add(sentence); };
   settings.progress = tell_systemd();
   settings.on_session = tell_sessions(events_);
+  settings.on_refuge = tell_refuge(warnings_);
   warnings_.forget_after(lasting_warnings_);
   check_cache(settings.cache_folder, warnings_);
   next_tick_ms_ = steady_ms();
@@ -302,6 +325,8 @@ int live(const config& c) {
     return 1;
   }
   for (const policies::diagnostic& d : (*set)->warnings()) log(d);
+  folder_locks locks;
+  if (!lock_folders(c, locks)) return 1;
   lifetime life(c, std::move(*set));
   if (!life.serve()) return 1;
   life.run();

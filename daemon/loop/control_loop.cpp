@@ -19,6 +19,10 @@ constexpr std::int64_t trouble_memory_ms = 60'000;
 constexpr std::int64_t kept_at_least_each_ms = 30'000;
 // Fewer tokens say little of how long one takes.
 constexpr std::uint64_t tokens_that_count = 16;
+// What an order waits for the disk before it is answered all the same.
+constexpr std::chrono::milliseconds longest_keeping{2000};
+// Between two looks for a place for what was on a lost device.
+constexpr std::int64_t sought_each_ms = 10'000;
 
 bool same_orders(const policies::snapshot& a, const policies::snapshot& b) {
   const auto essence = [](const policies::yield_order& y) {
@@ -150,7 +154,7 @@ void control_loop::tick() {
   if (recorder_ != nullptr) recorder_->after_tick(*set, snapshot, made);
   const bool moved = !made.records.empty() || !snapshot.completed.empty();
   if (ordered || moved || last_.time_ms - kept_ms_ >= kept_at_least_each_ms) save();
-  tell_lost_devices();
+  look_for_lost_devices(status);
   look_for_troubles();
   publish(made);
   carry_out(made.planned);
@@ -159,15 +163,16 @@ void control_loop::tick() {
 
 std::vector<std::string> control_loop::keep(state_file& in) {
   kept_in_ = &in;
-  const std::optional<std::string> text = in.read();
-  if (!text) return {};
-  auto kept = from_text(*text, now(now_()), name_of(engine_.loaded_model()));
-  if (!kept) {
-    const std::string aside = in.leave_aside();
-    return {"state: " + in.path().string() + " cannot be used: " + kept.error() +
-            (aside.empty() ? "" : "; it was left aside as " + aside) +
-            "; policies begin without what they remembered"};
-  }
+  const auto begins_anew = [&](const std::string& why, const std::string& aside) {
+    return std::vector<std::string>{"state: " + in.path().string() + " cannot be used: " + why +
+                                    (aside.empty() ? "" : "; it was left aside as " + aside) +
+                                    "; policies begin without what they remembered"};
+  };
+  const state_file::found found = in.read();
+  if (!found.trouble.empty()) return begins_anew(found.trouble, in.leave_aside(".unreadable"));
+  if (!found.text) return {};
+  auto kept = from_text(*found.text, now(now_()), name_of(engine_.loaded_model()));
+  if (!kept) return begins_anew(kept.error(), in.leave_aside(".left-aside"));
   std::vector<std::string> told;
   std::erase_if(kept->yields, [&](const policies::yield_order& y) {
     if (device_index(y.device)) return false;
@@ -180,14 +185,44 @@ std::vector<std::string> control_loop::keep(state_file& in) {
   return told;
 }
 
-void control_loop::save() {
-  if (kept_in_ == nullptr) return;
+std::string control_loop::kept_text() {
   kept_ms_ = now_();
-  kept_in_->put(to_text({state_, orders_.disabled(), orders_.yields()}, now(kept_ms_),
-                        name_of(engine_.loaded_model())));
+  policies::pipeline_state memory;
+  {
+    std::lock_guard lock(guard_);
+    memory = state_;
+  }
+  return to_text({std::move(memory), orders_.disabled(), orders_.yields()}, now(kept_ms_),
+                 name_of(engine_.loaded_model()));
 }
 
-void control_loop::tell_lost_devices() {
+void control_loop::save() {
+  if (kept_in_ == nullptr) return;
+  std::lock_guard lock(keeping_);
+  kept_in_->put(kept_text());
+}
+
+std::string control_loop::save_and_wait() {
+  if (kept_in_ == nullptr) return "";
+  std::uint64_t number = 0;
+  {
+    std::lock_guard lock(keeping_);
+    number = kept_in_->put(kept_text());
+  }
+  return kept_in_->wait(number, longest_keeping);
+}
+
+// The engine puts elsewhere what was there; where nothing has room, once more after a while.
+void control_loop::look_for_lost_devices(const engine::engine_status& status) {
+  const bool again = status.unplaced && now_() - sought_ms_ >= sought_each_ms;
+  if (!tell_lost_devices() && !again) return;
+  sought_ms_ = now_();
+  engine_.look_for_lost_devices();
+}
+
+// Whether there are any that were not told of yet.
+bool control_loop::tell_lost_devices() {
+  bool fresh = false;
   for (std::size_t d = 0; d < lost_.size(); d++) {
     const engine::device& device = *engine_.devices()[d];
     const std::optional<error> why = lost_[d].empty() ? device.lost() : std::nullopt;
@@ -198,7 +233,9 @@ void control_loop::tell_lost_devices() {
     ipc::event e = event_now(ipc::event_kind::device_lost, lost_[d]);
     e.from = name;
     events_.publish(e);
+    fresh = true;
   }
+  return fresh;
 }
 
 void control_loop::look_for_troubles() {

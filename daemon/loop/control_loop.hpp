@@ -6,6 +6,7 @@
 // millisecond.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -52,8 +53,12 @@ class control_loop {
   // that decided something or met other orders, and every half minute. Before the first tick; `in`
   // outlives the loop. Returns what is to be told of it, in a sentence each.
   std::vector<std::string> keep(state_file& in);
-  // Keeps it now, on tick()'s thread.
+  // Keeps it now, any thread.
   void save();
+  // The same, and returns when it lies on the disk: before an order is answered, so that it
+  // outlives whatever comes then. Says what is wrong where it does not; where nothing is kept,
+  // nothing is.
+  std::string save_and_wait();
 
   // Puts another set in force; latches of policies of the same name go on.
   void use(policies::policy_set_ptr set);
@@ -78,7 +83,9 @@ class control_loop {
  private:
   struct inbox;
   void look_for_troubles();
-  void tell_lost_devices();
+  std::string kept_text();
+  void look_for_lost_devices(const engine::engine_status& status);
+  bool tell_lost_devices();
   static void report(const std::weak_ptr<inbox>& to, const engine::move_status& status,
                      const std::vector<policies::planned_move>& planned);
   void carry_out(const policies::plan& plan);
@@ -108,7 +115,9 @@ class control_loop {
   orders orders_;
   recorder* recorder_ = nullptr;
   state_file* kept_in_ = nullptr;
-  std::int64_t kept_ms_ = 0;
+  std::atomic<std::int64_t> kept_ms_ = 0;
+  std::mutex keeping_;  // an older state is not put after a newer one
+  std::int64_t sought_ms_ = 0;
 
   std::map<std::string, std::int64_t> told_troubles_;  // when each was last seen
   std::vector<std::string> lost_;                      // by device: told, and why; empty: whole

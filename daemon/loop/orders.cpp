@@ -6,9 +6,6 @@ namespace terrane::daemon {
 
 namespace {
 
-// A client is not kept waiting for longer.
-constexpr std::int64_t longest_wait_ms = 30'000;
-
 std::uint64_t ours_on(const engine::device& d) {
   return d.used_bytes(engine::memory_use::weights) + d.used_bytes(engine::memory_use::kv);
 }
@@ -36,12 +33,17 @@ std::vector<policies::yield_order> orders::yields() const {
   return yields_;
 }
 
-void orders::yield(policies::yield_order order, engine::device& device, told tell) {
+std::uint64_t orders::yield(policies::yield_order order, const engine::device& device) {
   std::lock_guard lock(guard_);
   std::erase_if(yields_, [&](const auto& y) { return y.device == order.device; });
-  waiting_.push_back(
-      {order.device, &device, ours_on(device), order.since_ms + longest_wait_ms, std::move(tell)});
   yields_.push_back(std::move(order));
+  return ours_on(device);
+}
+
+void orders::await(engine::device& device, std::uint64_t before_bytes, std::int64_t until_ms,
+                   told tell) {
+  std::lock_guard lock(guard_);
+  waiting_.push_back({device.info().name, &device, before_bytes, until_ms, std::move(tell)});
 }
 
 std::vector<std::string> orders::end_yield(const std::optional<std::string>& device) {

@@ -30,9 +30,12 @@ class orders {
   std::vector<std::string> disabled() const;
   std::vector<policies::yield_order> yields() const;
 
-  // Another order for the same device replaces the first. `tell` is called once: when nothing of
-  // ours is left on `device` and what it kept has been given back, or when that took too long.
-  void yield(policies::yield_order order, engine::device& device, told tell);
+  // Another order for the same device replaces the first. Returns what of ours is on the device
+  // now.
+  std::uint64_t yield(policies::yield_order order, const engine::device& device);
+  // `tell` is called once: when nothing of ours is left on `device` and what it kept has been given
+  // back, or at `until_ms`, or when the order has ended. `before_bytes`: as yield() returned it.
+  void await(engine::device& device, std::uint64_t before_bytes, std::int64_t until_ms, told tell);
   // Of one device, or of all; returns which.
   std::vector<std::string> end_yield(const std::optional<std::string>& device);
 

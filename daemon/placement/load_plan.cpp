@@ -93,9 +93,9 @@ std::uint64_t available_host_bytes() {
   return engine::read_host_memory().value_or(engine::host_memory()).available_bytes;
 }
 
-std::vector<device_facts> look_at(const std::vector<std::unique_ptr<engine::device>>& devices,
-                                  const std::vector<device_config>& configured,
-                                  const engine::model& of, const engine::engine_options& options) {
+std::vector<device_facts> facts_of(const std::vector<std::unique_ptr<engine::device>>& devices,
+                                   const std::vector<device_config>& configured,
+                                   const engine::model& of, const engine::engine_options& options) {
   std::vector<device_facts> out;
   const std::uint64_t host = available_host_bytes();
   for (std::size_t d = 0; d < devices.size(); d++) {
@@ -117,12 +117,21 @@ std::vector<device_facts> look_at(const std::vector<std::unique_ptr<engine::devi
       f.others_bytes += f.budget_bytes - host;
       f.budget_bytes = host;
     }
-    result<engine::part_timing> timed = engine::time_parts(from, of);
-    if (timed)
-      f.timing = *timed;
-    else
-      f.left_out = "its speed could not be measured: " + timed.error().message;
     out.push_back(std::move(f));
+  }
+  return out;
+}
+
+std::vector<device_facts> look_at(const std::vector<std::unique_ptr<engine::device>>& devices,
+                                  const std::vector<device_config>& configured,
+                                  const engine::model& of, const engine::engine_options& options) {
+  std::vector<device_facts> out = facts_of(devices, configured, of, options);
+  for (std::size_t d = 0; d < devices.size(); d++) {
+    result<engine::part_timing> timed = engine::time_parts(*devices[d], of);
+    if (timed)
+      out[d].timing = *timed;
+    else
+      out[d].left_out = "its speed could not be measured: " + timed.error().message;
   }
   return out;
 }

@@ -38,8 +38,11 @@ struct load_plan {
   policies::placement::answer answer;
 };
 
-// `devices` as the configuration lists them. Opens nothing, loads nothing; times parts on each
-// device where there are several.
+// `devices` as the configuration lists them. Opens nothing, loads nothing, times nothing.
+std::vector<device_facts> facts_of(const std::vector<std::unique_ptr<engine::device>>& devices,
+                                   const std::vector<device_config>& configured,
+                                   const engine::model& of, const engine::engine_options& options);
+// The same with the time that parts take on each device.
 std::vector<device_facts> look_at(const std::vector<std::unique_ptr<engine::device>>& devices,
                                   const std::vector<device_config>& configured,
                                   const engine::model& of, const engine::engine_options& options);

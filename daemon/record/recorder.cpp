@@ -15,6 +15,11 @@ void recorder::look_at_files(std::int64_t now_ms) {
   if (!recording_) return;
   const trace_files::progress p = files_.look();
   if (p.of == trace_files::outcome::written) trouble_.clear();
+  if (p.of == trace_files::outcome::removed) {
+    recording_ = false;  // the next file begins at once
+    trouble_ = "record: " + p.why + " while it was written; another file is begun";
+    retry_ms_ = now_ms;
+  }
   if (p.of != trace_files::outcome::failed) return;
   recording_ = false;
   retry_ms_ = now_ms + rest_ms;

@@ -4,18 +4,16 @@
 // folder are left alone. Each line is one write: a process that is killed leaves at most its last
 // line cut. After a write that fails the file is cut back to its whole lines.
 //
-// begin(), add() and progress() are called from one thread. The destructor writes what it was
-// given.
+// begin(), add() and look() are called from one thread. The destructor writes what it was given,
+// and gives up a disk that hangs.
 #pragma once
 
-#include <condition_variable>
+#include <chrono>
 #include <cstdint>
-#include <deque>
 #include <filesystem>
 #include <functional>
-#include <mutex>
+#include <memory>
 #include <string>
-#include <thread>
 
 #include <sys/types.h>
 
@@ -32,14 +30,19 @@ class trace_files {
   // As write(2); tests put a disk that is full in its place.
   using write_call = std::function<ssize_t(int file, const char* bytes, std::size_t count)>;
 
-  enum class outcome { waiting, written, failed };
+  // removed: the file, or its folder, is not there any more.
+  enum class outcome { waiting, written, failed, removed };
   struct progress {
     outcome of = outcome::waiting;  // of what was handed over since begin()
-    std::string why;                // failed: a clause with the path
+    std::string why;                // failed, removed: a clause with the path
   };
 
-  explicit trace_files(record_settings settings, write_call write = {});
+  // `longest_end`: how long the destructor waits for the disk.
+  explicit trace_files(record_settings settings, write_call write = {},
+                       std::chrono::milliseconds longest_end = std::chrono::seconds(5));
   ~trace_files();
+  trace_files(const trace_files&) = delete;
+  trace_files& operator=(const trace_files&) = delete;
 
   // What is added from now on goes into a new file that begins with `text`.
   void begin(std::string text);
@@ -47,32 +50,9 @@ class trace_files {
   progress look() const;
 
  private:
-  struct piece {
-    bool begins = false;
-    std::string text;
-  };
-
-  void work();
-  void put(const piece& p);
-  void open_next();
-  void fail(const std::string& what, int error);
-  void close_file();
-
-  const record_settings settings_;
-  const write_call write_;
-
-  mutable std::mutex guard_;
-  std::condition_variable filled_;
-  std::deque<piece> waiting_;
-  std::uint64_t waiting_bytes_ = 0;
-  progress progress_;
-  bool ending_ = false;
-
-  // Of the thread.
-  int file_ = -1;
-  std::filesystem::path path_;
-  off_t whole_bytes_ = 0;  // of whole lines
-  std::thread thread_;
+  class writer;
+  std::shared_ptr<writer> writer_;
+  std::chrono::milliseconds longest_end_;
 };
 
 }  // namespace terrane::daemon

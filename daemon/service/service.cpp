@@ -121,6 +121,10 @@ void service::status(const ipc::caller& who, ipc::answer<ipc::status_reply> to) 
     });
     r.moves = count(s.moves.size());
     r.decode_tok_s = s.decode_tok_s;
+    if (s.unplaced) {
+      r.state = ipc::daemon_state::failed;
+      r.reason = "what was on a lost device has no place: " + to_string(*s.unplaced);
+    }
     loop.look([&](const auto& set, const auto&, const auto&, const auto& past) {
       r.policies = count(set.rules().size());
       r.policy_revision = set.revision();

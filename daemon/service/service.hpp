@@ -46,6 +46,7 @@ class service final : public ipc::control_service {
   void finish() {
     tuner_.end();  // soon: it looks whether the daemon is stopping
     reloader_.end();
+    admitting_.end();
     worker_.end();
   }
   // Loads the policies again, for SIGHUP; with or without a model. A set that its authors' tests
@@ -97,8 +98,12 @@ class service final : public ipc::control_service {
   // Runs f(engine, loop) on the worker, or refuses: not ready, failed, stopping.
   template <class Answer, class F>
   void with_engine(const Answer& to, F f) {
+    with_engine_on(worker_, to, std::move(f));
+  }
+  template <class Answer, class F>
+  void with_engine_on(worker& thread, const Answer& to, F f) {
     if (const auto refused = no_engine()) return to.fail(*refused);
-    worker_.add([this, f = std::move(f)]() mutable { f(*engine_, *loop_); });
+    thread.add([this, f = std::move(f)]() mutable { f(*engine_, *loop_); });
   }
   // The same with the session, if it exists and the caller may use it.
   template <class Answer, class F>
@@ -150,9 +155,10 @@ class service final : public ipc::control_service {
   std::vector<device_config> configured_;
   std::vector<engine::device_candidate> refused_;
   std::vector<engine::copy_path> paths_;
-  worker reloader_;  // policies' tests may take seconds
-  worker tuner_;     // kernels are timed for seconds: not on the worker that answers others
-  worker worker_;    // last: its work uses the others
+  worker reloader_;   // policies' tests may take seconds
+  worker tuner_;      // kernels are timed for seconds: not on the worker that answers others
+  worker admitting_;  // a request may wait for a move to end
+  worker worker_;     // last: its work uses the others
 };
 
 }  // namespace terrane::daemon

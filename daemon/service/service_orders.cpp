@@ -9,6 +9,9 @@ namespace terrane::daemon {
 
 namespace {
 
+// A client is not kept waiting for a device for longer.
+constexpr std::int64_t longest_wait_ms = 30'000;
+
 // What last kept something on the device, in the words of the decision.
 std::string what_stays(control_loop& loop, const std::string& device) {
   return loop.look([&](const auto&, const auto&, const auto&, const policies::journal& past) {
@@ -20,6 +23,13 @@ std::string what_stays(control_loop& loop, const std::string& device) {
     }
     return std::string("moves are under way; ask again");
   });
+}
+
+// An order is answered once it would outlive the daemon's sudden end. It holds in any case.
+void write_down(control_loop& loop) {
+  const std::string fault = loop.save_and_wait();
+  if (!fault.empty())
+    log(log_level::warning, fault + "; the order holds, and ends with this process");
 }
 
 }  // namespace
@@ -40,6 +50,7 @@ void service::switch_policy(const ipc::caller& who, ipc::policy_switch request,
             "policy '" + request.name + "' was switched " + (request.enabled ? "on" : "off") +
                 " by user " + std::to_string(who.uid),
             {{"TERRANE_POLICY", request.name}});
+        write_down(loop);
         to.finish(request);
       });
 }
@@ -70,13 +81,16 @@ void service::yield(const ipc::caller& who, ipc::yield_request request,
     order.by = "user " + std::to_string(who.uid);
     log(log_level::notice, order.by + " asked for the memory of " + order.device,
         {{"TERRANE_DEVICE", order.device}});
-    loop.standing().yield(order, device, [&loop, to, name = order.device](const yield_outcome& o) {
+    const std::uint64_t before = loop.standing().yield(order, device);
+    write_down(loop);
+    const auto tell = [&loop, to, name = order.device](const yield_outcome& o) {
       const auto bytes = static_cast<std::int64_t>(o.bytes);
       if (!o.freed) return to.fail(ipc::refuse::not_freed(name, bytes, what_stays(loop, name)));
       ipc::yield_reply r{name, bytes, std::nullopt};
       if (o.driver_bytes != 0) r.driver_used_bytes = static_cast<std::int64_t>(o.driver_bytes);
       to.finish(r);
-    });
+    };
+    loop.standing().await(device, before, loop.now_ms() + longest_wait_ms, tell);
   });
 }
 
@@ -94,7 +108,9 @@ void service::end_yield(const ipc::caller&, ipc::end_yield_request request,
       if (!usable) return to.fail(usable.error());
       name = e.devices()[*usable]->info().name;
     }
-    to.finish({loop.standing().end_yield(name)});
+    const std::vector<std::string> ended = loop.standing().end_yield(name);
+    write_down(loop);
+    to.finish({ended});
   });
 }
 

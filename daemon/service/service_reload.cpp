@@ -46,11 +46,11 @@ policies::policy_set::load_result<service::reloaded> service::reload_now() {
   });
   if (!tests.faults.empty()) return refuse(std::move(tests.faults));
   reloaded out{*set, tests.passed, {}};
-  if (state_ == ipc::daemon_state::ready) {
-    out.notes = notes_on(**set);
-    loop_->use(*set);
-  }
+  const bool ready = state_ == ipc::daemon_state::ready;
+  if (ready) out.notes = notes_on(**set);
+  // Told first: whoever puts in force what was told last never puts back an older one.
   if (told_) told_(*set);
+  if (ready) loop_->use(*set);
   warnings_.hold("policies", "");
   std::string text =
       std::to_string((*set)->rules().size()) + " policies in force, revision " + (*set)->revision();

@@ -65,6 +65,7 @@ class streaming final : public engine::reply_observer {
     out.moves = s.moves;
     out.longest_pause_ms = s.longest_pause_ms;
     if (s.logits_hash != 0) out.logits_hash = hex(s.logits_hash);
+    if (s.reason == engine::stop_reason::closed) out.closed_by = s.closed_by;
     to_.finish(out);
   }
 
@@ -150,42 +151,46 @@ result<std::vector<engine::token_id>> service::prompt_tokens(
 
 void service::generate(const ipc::caller& who, ipc::generate_request request,
                        ipc::generate_stream to) {
-  with_engine(to, [this, who, request = std::move(request), to](engine::inference_engine& e,
-                                                                control_loop& loop) {
-    if (request.messages && !chat_) return to.fail(ipc::refuse::chat_unsupported(no_chat_));
-    if (request.session) {
-      const engine::engine_status status = e.status();
-      const auto s =
-          std::find_if(status.sessions.begin(), status.sessions.end(),
-                       [&](const auto& one) { return count(one.id) == *request.session; });
-      if (s == status.sessions.end())
-        return to.fail(ipc::refuse::unknown_session(*request.session));
-      if (!who.may_use(s->owner)) return to.fail(ipc::refuse::not_your_session(*request.session));
-    }
-    if (const auto over = over_quota(e, loop, who.uid))
-      return to.fail(ipc::refuse::quota_exceeded(over->policy, count(over->held_bytes),
-                                                 count(over->quota_bytes), over->message));
-    result<std::vector<engine::token_id>> prompt = prompt_tokens(request);
-    if (!prompt) return to.fail(refusal_of(prompt.error()));
-    engine::generate_request r;
-    r.session = static_cast<engine::session_id>(request.session.value_or(0));
-    r.keep = request.keep.value_or(false);
-    r.owner = who.uid;
-    r.prompt = std::move(*prompt);
-    const auto stops = e.words().stop_tokens();
-    r.stop_tokens.assign(stops.begin(), stops.end());
-    r.stop_texts = request.stop.value_or(std::vector<std::string>{});
-    r.max_tokens = static_cast<std::uint32_t>(
-        std::min<std::int64_t>(request.max_tokens.value_or(config_.max_tokens), UINT32_MAX / 2));
-    r.sampling = sampling_of(config_.sampling, request.sampling.value_or(ipc::sampling_settings{}));
-    r.hash_logits = config_.hash_logits;
-    auto observer = std::make_shared<streaming>(to);
-    result<engine::session_id> session = e.generate(std::move(r), observer);
-    if (!session) return to.fail(refusal_of(session.error()));
-    // A client that goes away ends its reply, and its pages return.
-    to.on_cancel([this, id = *session] { worker_.add([this, id] { engine_->close(id); }); });
-    observer->begin(*session);
-  });
+  with_engine_on(
+      admitting_, to,
+      [this, who, request = std::move(request), to](engine::inference_engine& e,
+                                                    control_loop& loop) {
+        if (request.messages && !chat_) return to.fail(ipc::refuse::chat_unsupported(no_chat_));
+        if (request.session) {
+          const engine::engine_status status = e.status();
+          const auto s =
+              std::find_if(status.sessions.begin(), status.sessions.end(),
+                           [&](const auto& one) { return count(one.id) == *request.session; });
+          if (s == status.sessions.end())
+            return to.fail(ipc::refuse::unknown_session(*request.session));
+          if (!who.may_use(s->owner))
+            return to.fail(ipc::refuse::not_your_session(*request.session));
+        }
+        if (const auto over = over_quota(e, loop, who.uid))
+          return to.fail(ipc::refuse::quota_exceeded(over->policy, count(over->held_bytes),
+                                                     count(over->quota_bytes), over->message));
+        result<std::vector<engine::token_id>> prompt = prompt_tokens(request);
+        if (!prompt) return to.fail(refusal_of(prompt.error()));
+        engine::generate_request r;
+        r.session = static_cast<engine::session_id>(request.session.value_or(0));
+        r.keep = request.keep.value_or(false);
+        r.owner = who.uid;
+        r.prompt = std::move(*prompt);
+        const auto stops = e.words().stop_tokens();
+        r.stop_tokens.assign(stops.begin(), stops.end());
+        r.stop_texts = request.stop.value_or(std::vector<std::string>{});
+        r.max_tokens = static_cast<std::uint32_t>(std::min<std::int64_t>(
+            request.max_tokens.value_or(config_.max_tokens), UINT32_MAX / 2));
+        r.sampling =
+            sampling_of(config_.sampling, request.sampling.value_or(ipc::sampling_settings{}));
+        r.hash_logits = config_.hash_logits;
+        auto observer = std::make_shared<streaming>(to);
+        result<engine::session_id> session = e.generate(std::move(r), observer);
+        if (!session) return to.fail(refusal_of(session.error()));
+        // A client that goes away ends its reply, and its pages return.
+        to.on_cancel([this, id = *session] { worker_.add([this, id] { engine_->close(id); }); });
+        observer->begin(*session);
+      });
 }
 
 void service::stop_generate(const ipc::caller& who, std::int64_t session,
@@ -203,8 +208,8 @@ void service::stop_generate(const ipc::caller& who, std::int64_t session,
 void service::close_session(const ipc::caller& who, std::int64_t session,
                             ipc::answer<ipc::nothing> to) {
   with_own_session(who, session, to,
-                   [to](engine::inference_engine& e, const engine::session_status& s) {
-                     result<void> ok = e.close(s.id);
+                   [who, to](engine::inference_engine& e, const engine::session_status& s) {
+                     result<void> ok = e.close(s.id, user(who));
                      if (ok) return to.finish({});
                      if (ok.error().code == error_code::not_found)  // it ended just now
                        return to.fail(ipc::refuse::unknown_session(count(s.id)));

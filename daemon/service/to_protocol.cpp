@@ -52,6 +52,8 @@ ipc::stop_reason to_protocol(engine::stop_reason r) {
       return ipc::stop_reason::stop_text;
     case engine::stop_reason::context_full:
       return ipc::stop_reason::context_full;
+    case engine::stop_reason::closed:
+      return ipc::stop_reason::closed;
     case engine::stop_reason::stopped:
     case engine::stop_reason::failed:
       return ipc::stop_reason::stopped;

@@ -1,11 +1,17 @@
 #include "daemon/state/state_file.hpp"
 
 #include <cerrno>
+#include <condition_variable>
 #include <cstring>
 #include <fstream>
+#include <mutex>
+#include <thread>
 
 #include <fcntl.h>
 #include <unistd.h>
+
+#include "daemon/journal/log.hpp"
+#include "daemon/lifetime/left_behind.hpp"
 
 namespace terrane::daemon {
 
@@ -32,85 +38,124 @@ bool write_all(int file, const std::string& text) {
 
 }  // namespace
 
-state_file::state_file(fs::path path) : path_(std::move(path)), thread_([this] { work(); }) {}
+// What the writing thread uses; it lives as long as that does.
+struct state_file::shared {
+  fs::path path;
+  write_call by;
+  std::mutex guard;
+  std::condition_variable changed;
+  std::optional<std::string> waiting;
+  std::uint64_t put = 0, done = 0;  // counted: what was put, and what became of it is known
+  std::string trouble;
+  bool closed = false;  // nothing is to be written
+  bool ending = false, ended = false;
+
+  void work() {
+    std::unique_lock lock(guard);
+    while (true) {
+      changed.wait(lock, [&] { return ending || waiting; });
+      if (!waiting) break;
+      const std::string text = std::move(*waiting);
+      waiting.reset();
+      const std::uint64_t number = put;
+      lock.unlock();
+      std::string fault = by(path, text);
+      lock.lock();
+      trouble = std::move(fault);
+      done = number;
+      changed.notify_all();
+    }
+    ended = true;
+    changed.notify_all();
+  }
+};
+
+state_file::state_file(fs::path path, write_call by, std::chrono::milliseconds longest_end)
+    : shared_(std::make_shared<shared>()), longest_end_(longest_end) {
+  shared_->path = std::move(path);
+  shared_->by = std::move(by);
+  std::thread([s = shared_] { s->work(); }).detach();
+}
 
 state_file::~state_file() {
-  {
-    std::lock_guard lock(guard_);
-    ending_ = true;
-  }
-  filled_.notify_one();
-  thread_.join();
+  std::unique_lock lock(shared_->guard);
+  shared_->ending = true;
+  shared_->changed.notify_all();
+  if (shared_->changed.wait_for(lock, longest_end_, [&] { return shared_->ended; })) return;
+  threads_left_behind()++;
+  log(log_level::warning, "state: the disk of " + shared_->path.string() +
+                              " does not answer; the newest state is not kept");
 }
 
-std::optional<std::string> state_file::read() {
+state_file::found state_file::read() const {
+  const fs::path& path = shared_->path;
   std::error_code fault;
-  if (!fs::exists(path_, fault)) return std::nullopt;
+  const fs::file_status is = fs::status(path, fault);
+  if (is.type() == fs::file_type::not_found) return {};
   // What is no file might never end, and an open of it might never return.
-  const bool is_file = fs::is_regular_file(path_, fault);
-  const std::uintmax_t bytes = is_file ? fs::file_size(path_, fault) : 0;
-  std::string text(is_file && !fault && bytes <= most_bytes ? bytes : 0, '\0');
-  std::ifstream in;
-  if (is_file) in.open(path_, std::ios::binary);
+  if (is.type() != fs::file_type::regular)
+    return {std::nullopt, fault ? fault.message() : "it is not a regular file"};
+  const std::uintmax_t bytes = fs::file_size(path, fault);
+  if (fault) return {std::nullopt, fault.message()};
+  if (bytes > most_bytes)
+    return {std::nullopt, "it has " + std::to_string(bytes) + " bytes, which no state has"};
+  std::string text(bytes, '\0');
+  errno = 0;
+  std::ifstream in(path, std::ios::binary);
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (fault || !in.is_open() || in.bad() || bytes > most_bytes) {
-    std::lock_guard lock(guard_);
-    trouble_ = "state: cannot read " + path_.string();
-    return std::nullopt;
-  }
+  if (!in.is_open() || in.bad() || (in.fail() && !in.eof()))
+    return {std::nullopt, errno == 0 ? "reading failed" : std::strerror(errno)};
   text.resize(static_cast<std::size_t>(in.gcount()));
-  return text;
+  return {std::move(text), ""};
 }
 
-std::string state_file::leave_aside() {
-  const fs::path aside = path_.string() + ".left-aside";
+std::string state_file::leave_aside(const std::string& end) {
+  const fs::path aside = shared_->path.string() + end;
   std::error_code fault;
-  fs::rename(path_, aside, fault);
-  return fault ? "" : aside.string();
+  fs::rename(shared_->path, aside, fault);
+  if (!fault) return aside.string();
+  const std::lock_guard lock(shared_->guard);
+  shared_->closed = true;
+  shared_->trouble = failed("move aside", shared_->path, fault.value()) +
+                     "; it stays as it is, and nothing is kept over a restart";
+  return "";
 }
 
-void state_file::put(std::string text) {
-  {
-    std::lock_guard lock(guard_);
-    waiting_ = std::move(text);
-  }
-  filled_.notify_one();
+std::uint64_t state_file::put(std::string text) {
+  const std::lock_guard lock(shared_->guard);
+  if (shared_->closed) return shared_->put;
+  shared_->waiting = std::move(text);
+  shared_->changed.notify_all();
+  return ++shared_->put;
+}
+
+std::string state_file::wait(std::uint64_t number, std::chrono::milliseconds patience) {
+  std::unique_lock lock(shared_->guard);
+  if (!shared_->changed.wait_for(lock, patience, [&] { return shared_->done >= number; }))
+    return "state: the disk of " + shared_->path.string() + " does not answer";
+  return shared_->trouble;
 }
 
 std::string state_file::trouble() const {
-  std::lock_guard lock(guard_);
-  return trouble_;
+  const std::lock_guard lock(shared_->guard);
+  return shared_->trouble;
 }
 
-void state_file::work() {
-  while (true) {
-    std::string text;
-    {
-      std::unique_lock lock(guard_);
-      filled_.wait(lock, [&] { return ending_ || waiting_; });
-      if (!waiting_) return;
-      text = std::move(*waiting_);
-      waiting_.reset();
-    }
-    std::string trouble = write(text);
-    std::lock_guard lock(guard_);
-    trouble_ = std::move(trouble);
-  }
-}
+const fs::path& state_file::path() const { return shared_->path; }
 
-std::string state_file::write(const std::string& text) const {
+std::string state_file::write(const fs::path& path, const std::string& text) {
   std::error_code fault;
-  fs::create_directories(path_.parent_path(), fault);
-  if (fault) return failed("make", path_.parent_path(), fault.value());
-  const fs::path beside = path_.string() + ".new";
+  fs::create_directories(path.parent_path(), fault);
+  if (fault) return failed("make", path.parent_path(), fault.value());
+  const fs::path beside = path.string() + ".new";
   const int file = open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
   if (file < 0) return failed("create", beside, errno);
   const bool good = write_all(file, text);
   const int error = errno;
   close(file);
   if (!good) return failed("write", beside, error);
-  fs::rename(beside, path_, fault);
-  return fault ? failed("replace", path_, fault.value()) : "";
+  fs::rename(beside, path, fault);
+  return fault ? failed("replace", path, fault.value()) : "";
 }
 
 }  // namespace terrane::daemon

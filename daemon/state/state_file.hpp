@@ -1,42 +1,56 @@
 // The file that the kept state lies in. Written on a thread of its own, the newest text only,
 // beside it and then renamed, so that a daemon that ends at any moment leaves a whole file. Who
-// writes is never held up and never fails. put() and trouble() from any thread.
+// writes waits only if it asks to, and only so long; a disk that hangs keeps nobody from ending.
+// Any thread.
 #pragma once
 
-#include <condition_variable>
+#include <chrono>
+#include <cstdint>
 #include <filesystem>
-#include <mutex>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 
 namespace terrane::daemon {
 
 class state_file {
  public:
-  explicit state_file(std::filesystem::path path);
-  ~state_file();  // writes what was put last
+  // Puts the text into the file; says what is wrong, nothing if it is there. Tests put a disk that
+  // hangs in its place.
+  using write_call =
+      std::function<std::string(const std::filesystem::path& path, const std::string& text)>;
+  static std::string write(const std::filesystem::path& path, const std::string& text);
 
-  // What lies there; nothing when there is no file. One that cannot be read is a trouble.
-  std::optional<std::string> read();
-  // Out of the way, so that it is not overwritten; returns under which name. Empty: it stays.
-  std::string leave_aside();
-  void put(std::string text);
-  // Why the last writing or reading failed; empty when it did not.
+  // `longest_end`: how long the destructor waits for what was put last.
+  explicit state_file(std::filesystem::path path, write_call by = write,
+                      std::chrono::milliseconds longest_end = std::chrono::seconds(5));
+  ~state_file();
+  state_file(const state_file&) = delete;
+  state_file& operator=(const state_file&) = delete;
+
+  // What lies there; nothing when there is no file. One that cannot be read fails with why.
+  struct found {
+    std::optional<std::string> text;
+    std::string trouble;
+  };
+  found read() const;
+  // Out of the way, so that it is not overwritten, under its name with `end`; returns which. Empty:
+  // it stays, and from now on nothing is written.
+  std::string leave_aside(const std::string& end);
+  // Returns its number, for wait().
+  std::uint64_t put(std::string text);
+  // Returns when that, or something newer, lies on the disk. What is wrong otherwise: it could not
+  // be written, or not within `patience`.
+  std::string wait(std::uint64_t number, std::chrono::milliseconds patience);
+  // Why the last writing failed; empty when it did not.
   std::string trouble() const;
-  const std::filesystem::path& path() const { return path_; }
+  const std::filesystem::path& path() const;
 
  private:
-  void work();
-  std::string write(const std::string& text) const;  // what is wrong
-
-  const std::filesystem::path path_;
-  mutable std::mutex guard_;
-  std::condition_variable filled_;
-  std::optional<std::string> waiting_;
-  std::string trouble_;
-  bool ending_ = false;
-  std::thread thread_;
+  struct shared;
+  std::shared_ptr<shared> shared_;
+  std::chrono::milliseconds longest_end_;
 };
 
 }  // namespace terrane::daemon

@@ -14,6 +14,8 @@
 #include <thread>
 #include <utility>
 
+#include "daemon/lifetime/left_behind.hpp"
+
 namespace terrane::daemon {
 
 template <class T>
@@ -39,10 +41,10 @@ class background_query {
     shared_->stop = true;
     shared_->changed.notify_all();
     const auto ended = [&] { return shared_->ended; };
-    if (longest_end_)
-      shared_->changed.wait_for(lock, *longest_end_, ended);
-    else
+    if (!longest_end_)
       shared_->changed.wait(lock, ended);
+    else if (!shared_->changed.wait_for(lock, *longest_end_, ended))
+      threads_left_behind()++;
   }
 
   // Asks anew, unless the last question is still under way. True if it did.

@@ -35,6 +35,7 @@ struct execution_plan::stage {
 
 struct execution_plan::recorded {
   step_size size;
+  std::uint64_t last_run = 0;  // number of the last run that used it
   std::vector<stage> stages;
 };
 
@@ -77,6 +78,14 @@ execution_plan::recorded* execution_plan::find(step_size size) {
   for (const auto& r : recorded_)
     if (r->size == size) return r.get();
   return nullptr;
+}
+
+std::vector<step_size> execution_plan::recent() const {
+  constexpr std::uint64_t window = 64;
+  std::vector<step_size> out;
+  for (const auto& r : recorded_)
+    if (runs_ - r->last_run < window) out.push_back(r->size);
+  return out;
 }
 
 result<void> execution_plan::prepare(step_size size) {
@@ -182,7 +191,8 @@ result<std::unique_ptr<execution_plan::recorded>> execution_plan::record(step_si
 result<void> execution_plan::run(step_size size, std::span<const step_row_span> rows) {
   result<void> ok = prepare(size);
   if (!ok) return ok;
-  const recorded& r = *find(size);
+  recorded& r = *find(size);
+  r.last_run = ++runs_;
   busy_ms_.assign(rooms_.size(), 0);
   busy_since_.reset();
   for (const stage& s : r.stages) {

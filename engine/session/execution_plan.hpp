@@ -61,6 +61,8 @@ class execution_plan {
 
   // Whether a step of this size is recorded.
   bool has(step_size size) { return find(size) != nullptr; }
+  // Sizes of the last 64 steps, and those recorded for them that have not come yet.
+  std::vector<step_size> recent() const;
   // Records what a step of this size needs, if it is new.
   result<void> prepare(step_size size);
   // Runs the lists of a device once without any rows, so that the first step on it finds everything
@@ -103,6 +105,7 @@ class execution_plan {
   std::vector<std::uint32_t> devices_;
   std::vector<std::vector<resident_block_ptr>> blocks_;  // by part
   std::vector<std::unique_ptr<recorded>> recorded_;
+  std::uint64_t runs_ = 0;
   std::vector<double> busy_ms_;
   std::optional<std::chrono::steady_clock::time_point> busy_since_;
 };

@@ -433,14 +433,16 @@ result<void> step_loop::stop(session_id id) {
   return {};
 }
 
-result<void> step_loop::close(session_id id) {
+result<void> step_loop::close(session_id id, const std::string& by) {
   session* s = find(id);
   if (s == nullptr) return fail(error_code::not_found, "there is no session " + std::to_string(id));
   s->keep = false;
-  if (s->answering)
-    finish(*s, stop_reason::stopped);
-  else
+  if (s->answering) {
+    s->answering->summary.closed_by = by;
+    finish(*s, stop_reason::closed);
+  } else {
     close_now(*s);
+  }
   return {};
 }
 

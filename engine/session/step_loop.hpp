@@ -60,7 +60,7 @@ class step_loop {
 
   // The following run on the loop's thread (through call).
   result<void> stop(session_id id);
-  result<void> close(session_id id);
+  result<void> close(session_id id, const std::string& by);
   engine_status status() const;
   const residency& placement() const { return plan_->where(); }
   bool is_replying() const;

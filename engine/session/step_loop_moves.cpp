@@ -127,7 +127,9 @@ bool step_loop::survey(move_job& job) {
   for (const auto& s : sessions_) add_pages(job, *s);
   job.where_after = residency_after(job.parts_after, &job);
   job.devices_now.assign(plan_->devices().begin(), plan_->devices().end());
-  job.sizes.clear();
+  // What comes next is most likely what came just now: a step whose size is not recorded waits for
+  // that, after the pause.
+  job.sizes = plan_->recent();
   const std::uint32_t most_chunks = shape_.pages_per_slot();
   for (std::uint32_t chunks : {last_size_.chunks, std::min(last_size_.chunks * 2, most_chunks)})
     job.sizes.push_back({last_size_.rows, chunks, last_size_.logits});

@@ -162,7 +162,8 @@ BOOST_DESCRIBE_STRUCT(snapshot_reply, (), (snapshot, trace))
 // ---- Replies and sessions ---------------------------------------------------------------------
 
 BOOST_DEFINE_ENUM_CLASS(chat_role, system, user, assistant)
-BOOST_DEFINE_ENUM_CLASS(stop_reason, end_of_text, max_tokens, stop_text, context_full, stopped)
+BOOST_DEFINE_ENUM_CLASS(stop_reason, end_of_text, max_tokens, stop_text, context_full, stopped,
+                        closed)
 BOOST_DEFINE_ENUM_CLASS(session_state, waiting, prefill, generating, idle)
 
 struct chat_message {
@@ -207,10 +208,11 @@ struct generate_summary {
   std::int64_t moves = 0;
   double longest_pause_ms = 0;
   std::optional<std::string> logits_hash;
+  std::optional<std::string> closed_by;  // of stop = closed
 };
 BOOST_DESCRIBE_STRUCT(generate_summary, (),
                       (stop, prompt_tokens, cached_tokens, generated_tokens, prefill_ms, decode_ms,
-                       moves, longest_pause_ms, logits_hash))
+                       moves, longest_pause_ms, logits_hash, closed_by))
 
 struct generate_reply {
   std::int64_t session = 0;

@@ -16,6 +16,9 @@ class conversation {
       : with_(with), options_(options), input_(with.around().input) {}
 
   int run() {
+    if (!can_answer()) {
+      return code_;
+    }
     if (typed()) {
       with_.out() << with_.paint(colour::dim, "Type a message; /help shows the commands.") << "\n";
     }
@@ -33,6 +36,28 @@ class conversation {
 
  private:
   bool typed() const { return with_.around().input_is_terminal; }
+
+  // A daemon that is not there, or has no model, is told before anything is typed.
+  bool can_answer() {
+    auto client = with_.connect(code_);
+    if (!client) {
+      return false;
+    }
+    const auto answer = client->call(method_name("Status"), {});
+    if (!answer) {
+      code_ = with_.report(answer.error());
+      return false;
+    }
+    const auto status = with_.understand<status_reply>(*answer, code_);
+    if (!status) {
+      return false;
+    }
+    if (status->state != daemon_state::failed) {
+      return true;
+    }
+    code_ = with_.fail("the daemon has no model to answer with: " + status->reason.value_or(""));
+    return false;
+  }
 
   // False at the end of the input.
   bool next_line(std::string& line) {
@@ -121,7 +146,11 @@ class conversation {
       return true;
     }
     print_piece(with_, reply->text);
-    if (reply->summary) {
+    if (reply->summary && reply->summary->stop == stop_reason::closed) {
+      with_.out() << std::endl;
+      code_ = with_.fail(closed_text(*reply->summary) + "; the next message begins another");
+      session_ = 0;
+    } else if (reply->summary) {
       with_.out() << std::endl;
       if (with_.around().out_is_terminal || options_.statistics) {
         with_.out() << with_.paint(colour::dim, summary_text(*reply->summary)) << "\n";

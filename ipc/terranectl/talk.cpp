@@ -69,6 +69,11 @@ std::string summary_text(const generate_summary& summary) {
   return text + "]";
 }
 
+std::string closed_text(const generate_summary& summary) {
+  const std::string by = summary.closed_by.value_or("");
+  return "the session was closed" + (by.empty() ? "" : " by " + by) + " before the reply's end";
+}
+
 int generate(const context& with, const std::string& prompt, const talk_options& options) {
   const bool from_input = prompt.empty() || prompt == "-";
   const std::string text = from_input ? read_all(with.around().input) : prompt;
@@ -88,16 +93,21 @@ int generate(const context& with, const std::string& prompt, const talk_options&
   }
   const auto ended = client->stream(
       method_name("Generate"), to_json(request), [&](const boost::json::object& object, bool) {
-        if (with.json()) {
-          with.print_json(object);
-          return true;
-        }
         const auto reply = with.understand<generate_reply>(object, code);
         if (!reply) {
           return false;
         }
+        const bool closed = reply->summary && reply->summary->stop == stop_reason::closed;
+        if (with.json()) {
+          with.print_json(object);
+          code = closed ? exit_failed : code;
+          return true;
+        }
         print_piece(with, reply->text);
-        if (reply->summary) {
+        if (closed) {
+          with.out() << std::endl;
+          code = with.fail(closed_text(*reply->summary));
+        } else if (reply->summary) {
           with.out() << std::endl;
           if (options.statistics) {
             with.err() << with.paint(colour::dim, summary_text(*reply->summary)) << "\n";

@@ -16,5 +16,7 @@ void print_piece(const context& with, std::string_view text);
 
 // "[42 tokens, 12.3/s, prompt 10 tokens in 120 ms, 2 moves, longest pause 1.2 ms]"
 std::string summary_text(const generate_summary& summary);
+// Who closed the session in the middle of a reply (stop = closed).
+std::string closed_text(const generate_summary& summary);
 
 }  // namespace terrane::ipc::ctl

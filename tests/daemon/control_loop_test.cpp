@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/bench/bench_model.hpp"
 #include "tests/daemon/fixture.hpp"
 
 namespace terrane::daemon {
@@ -54,6 +55,18 @@ TEST_F(control_loop_test, a_lost_device_is_told_once_and_stays_in_the_troubles) 
   EXPECT_EQ(lost[0].from, "vulkan:card");
   EXPECT_EQ(lost[0].message, "device vulkan:card is lost: the driver says that it is gone");
   EXPECT_THAT(loop.troubles(), ElementsAre(lost[0].message));
+}
+
+TEST_F(control_loop_test, what_was_on_a_lost_device_is_put_elsewhere_though_nobody_asks) {
+  const engine::part_index head =
+      static_cast<engine::part_index>(t.engine->status().parts.size()) - 1;
+  engine::move_request there;
+  there.parts.push_back({head, 1});
+  ASSERT_EQ(bench::move_and_wait(*t.engine, there).state, engine::move_state::committed);
+  t.card->lose();
+  tick();
+  while (t.engine->status().parts[head].device != 0) std::this_thread::yield();
+  EXPECT_EQ(t.engine->status().parts[head].by, "engine");
 }
 
 TEST_F(control_loop_test, a_sources_trouble_is_told_when_it_comes_and_again_only_after_a_minute) {

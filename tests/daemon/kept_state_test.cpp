@@ -2,11 +2,13 @@
 #include "daemon/state/kept_state.hpp"
 
 #include <fstream>
+#include <future>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include "daemon/lifetime/left_behind.hpp"
 #include "daemon/state/state_file.hpp"
 #include "tests/engine/live/tiny_model.hpp"
 
@@ -114,23 +116,67 @@ TEST_F(state_file_test, what_is_no_file_is_told_and_not_waited_for) {
   fs::create_directories(folder);
   ASSERT_EQ(mkfifo((folder / "s").c_str(), 0600), 0);
   state_file file(folder / "s");
-  EXPECT_EQ(file.read(), std::nullopt);
-  EXPECT_THAT(file.trouble(), HasSubstr("cannot read"));
+  EXPECT_EQ(file.read().text, std::nullopt);
+  EXPECT_EQ(file.read().trouble, "it is not a regular file");
 }
 
 TEST_F(state_file_test, keeps_what_was_put_last_and_leaves_a_bad_one_aside) {
   {
     state_file file(folder / "below" / "s");
-    EXPECT_EQ(file.read(), std::nullopt);
+    EXPECT_EQ(file.read().text, std::nullopt);
+    EXPECT_EQ(file.read().trouble, "");
     for (int i = 0; i < 100; i++) file.put(std::to_string(i));
   }
   state_file file(folder / "below" / "s");
-  EXPECT_EQ(file.read(), "99");
-  const std::string aside = file.leave_aside();
+  EXPECT_EQ(file.read().text, "99");
+  const std::string aside = file.leave_aside(".left-aside");
   EXPECT_THAT(aside, HasSubstr("s.left-aside"));
   EXPECT_TRUE(fs::exists(aside));
-  EXPECT_EQ(file.read(), std::nullopt);
+  EXPECT_EQ(file.read().text, std::nullopt);
   EXPECT_EQ(file.trouble(), "");
+}
+
+TEST_F(state_file_test, who_waits_finds_on_the_disk_what_it_put) {
+  state_file file(folder / "s");
+  for (int i = 0; i < 20; i++) {
+    file.put("older");
+    EXPECT_EQ(file.wait(file.put(std::to_string(i)), std::chrono::seconds(10)), "");
+    EXPECT_EQ(state_file(folder / "s").read().text, std::to_string(i));
+  }
+}
+
+TEST_F(state_file_test, what_cannot_be_moved_aside_is_not_overwritten) {
+  fs::create_directories(folder / "s.unreadable" / "in the way");
+  std::ofstream(folder / "s") << "precious";
+  {
+    state_file file(folder / "s");
+    EXPECT_EQ(file.leave_aside(".unreadable"), "");
+    EXPECT_THAT(file.trouble(), HasSubstr("cannot move aside"));
+    EXPECT_THAT(file.wait(file.put("new"), std::chrono::seconds(10)), HasSubstr("stays as it is"));
+  }
+  EXPECT_EQ(state_file(folder / "s").read().text, "precious");
+}
+
+// A disk that hangs keeps neither an order nor the daemon's end waiting.
+TEST_F(state_file_test, a_disk_that_hangs_is_not_waited_for) {
+  std::promise<void> answers, called, over;
+  {
+    state_file file(
+        folder / "s",
+        [&](const fs::path&, const std::string&) {
+          called.set_value();
+          answers.get_future().wait();
+          over.set_value();
+          return std::string();
+        },
+        std::chrono::milliseconds(0));
+    EXPECT_THAT(file.wait(file.put("x"), std::chrono::milliseconds(0)),
+                HasSubstr("does not answer"));
+    called.get_future().wait();
+  }
+  EXPECT_EQ(threads_left_behind()--, 1);
+  answers.set_value();
+  over.get_future().wait();
 }
 
 TEST_F(state_file_test, a_place_that_cannot_be_written_is_a_trouble_and_nothing_more) {

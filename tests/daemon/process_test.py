@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -455,6 +456,85 @@ class ProcessTest(unittest.TestCase):
         self.assertTrue(d.client().call("PolicyList")["parameters"]["policies"][0]["enabled"])
         self.assertTrue((self.folder / "state" / "policies.state.left-aside").exists())
 
+    def test_an_order_that_was_answered_outlives_a_kill_at_once(self):
+        (self.folder / "policies").mkdir()
+        (self.folder / "policies" / "one.yaml").write_text(POLICY.format(name="first"))
+        extra = f"state: {self.folder}/state\n"
+        for enabled in (False, True, False):
+            d = self.start(extra=extra).ready()
+            self.assertEqual(d.ctl("policy", "enable" if enabled else "disable", "first").returncode, 0)
+            d.process.kill()
+            d.process.wait(PATIENCE)
+            d = self.start(extra=extra).ready()
+            self.assertEqual(d.client().call("PolicyList")["parameters"]["policies"][0]["enabled"], enabled)
+            d.stop()
+
+    def test_a_state_that_cannot_be_read_is_kept_aside(self):
+        state = self.folder / "state" / "policies.state"
+        state.mkdir(parents=True)
+        (state / "precious").write_text("x")
+        d = self.start(extra=f"state: {self.folder}/state\n").ready()
+        told = [w for w in d.status()["warnings"] if "not a regular file" in w]
+        self.assertEqual(len(told), 1, d.status()["warnings"])
+        self.assertIn("policies.state.unreadable", told[0])
+        self.assertTrue((self.folder / "state" / "policies.state.unreadable" / "precious").exists())
+
+    def test_two_daemons_do_not_share_a_state_or_a_recording(self):
+        for what, extra in (("state", f"state: {self.folder}/state\n"), ("record", f"record: {{directory: {self.folder}/trace}}\n")):
+            first = self.start(extra=extra).ready()
+            other = self.folder / ("other-" + what)
+            other.mkdir()
+            second = Daemon(other, self.model, extra=extra)
+            self.assertEqual(second.process.wait(PATIENCE), 1)
+            self.assertIn(f"is used by another terraned (process {first.process.pid})", second.said())
+            second.log.close()
+            first.process.kill()  # nothing of it stays locked
+            first.process.wait(PATIENCE)
+            third = Daemon(other, self.model, extra=extra)
+            self.daemons.append(third)
+            third.ready()
+            third.stop()
+
+    def test_a_reply_whose_session_is_closed_says_so(self):
+        d = self.start().ready()
+        reader = subprocess.Popen([TERRANECTL, "--socket", str(d.socket), "generate", "a b c", "--max-tokens", "200"],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        sessions = until(lambda: d.client().call("Sessions")["parameters"]["sessions"], "a session")
+        self.assertEqual(d.ctl("close", str(sessions[0]["id"])).returncode, 0)
+        _, said = reader.communicate(timeout=PATIENCE)
+        self.assertEqual(reader.returncode, 1)
+        self.assertIn(f"the session was closed by user {os.getuid()} before the reply's end", said)
+
+    def test_moves_end_beside_sessions_that_come_and_go(self):
+        d = self.start(devices="[{name: cpu}, {name: vulkan}]", extra="replies: {temperature: 0}\n").ready()
+        if d.status()["devices"] < 2:
+            self.skipTest("there is one device")
+        over = threading.Event()
+
+        def visit():
+            while not over.is_set():
+                c = d.client()
+                c.call("Generate", prompt="a b c", max_tokens=3)
+                c.close()
+
+        guests = [threading.Thread(target=visit) for _ in range(2)]
+        for g in guests:
+            g.start()
+        try:
+            for there in ["vulkan", "cpu"] * 5:
+                moved = d.ctl("move", "all", there)
+                self.assertEqual(moved.returncode, 0, moved.stdout + moved.stderr)
+        finally:
+            over.set()
+            for g in guests:
+                g.join()
+
+    def test_a_chat_without_a_model_fails_before_anything_is_typed(self):
+        d = self.start(model=self.folder / "none.gguf").comes_to("failed")
+        chat = subprocess.run([TERRANECTL, "--socket", str(d.socket), "chat"], input="", capture_output=True, text=True)
+        self.assertEqual(chat.returncode, 1)
+        self.assertIn("none.gguf", chat.stderr)
+
     def test_a_snapshot_of_a_daemon_is_planned_on_elsewhere(self):
         (self.folder / "policies").mkdir()
         (self.folder / "policies" / "full.yaml").write_text(POLICY.format(name="full").replace("for_each: gpu", "for_each: cpu"))
@@ -664,6 +744,17 @@ class ProcessTest(unittest.TestCase):
         bad = subprocess.run([TERRANED, "--check", "--config", str(path)], capture_output=True, text=True)
         self.assertEqual((bad.returncode, bad.stdout), (1, ""))
         self.assertIn(f"{policy}:2:", bad.stderr)
+
+    def test_a_check_names_a_device_to_start_on_that_is_not_there(self):
+        path = self.folder / "checked.yaml"
+        for devices, wanted, expected in (("[{name: cpu}]", "cuda:GPU-none", "is not one of the devices that the configuration lists"),
+                                          ("[{name: cpu}, {name: 'vulkan:none'}]", "vulkan:none", "there is no device 'vulkan:none' on this machine; there are cpu")):
+            path.write_text(f"model: {{file: {self.folder}/none.gguf}}\ndevices: {devices}\nstart_on: '{wanted}'\n")
+            bad = subprocess.run([TERRANED, "--check", "--config", str(path)], capture_output=True, text=True)
+            self.assertEqual((bad.returncode, bad.stdout), (1, ""))
+            self.assertIn(expected, bad.stderr)
+        path.write_text(f"model: {{file: {self.folder}/none.gguf}}\nstart_on: cpu\n")
+        self.assertEqual(subprocess.run([TERRANED, "--check", "--config", str(path)], capture_output=True).returncode, 0)
 
     def test_terranectl_without_a_daemon_says_so(self):
         r = subprocess.run([TERRANECTL, "--socket", str(self.folder / "none.sock"), "status"], capture_output=True, text=True)

@@ -233,6 +233,27 @@ TEST_F(recorder_test, a_disk_that_hangs_holds_nothing_up) {
   open.set_value();
 }
 
+TEST_F(recorder_test, a_recording_that_is_removed_is_told_and_another_begins) {
+  {
+    recorder to({folder, 64 << 20, 2});
+    control_loop loop = make_loop();
+    loop.record(to);
+    const auto recorded = [&] { return fs::exists(folder) && !fs::is_empty(folder); };
+    for (int i = 0; i < 100'000 && !recorded(); i++) run(loop, 1), std::this_thread::yield();
+    fs::rename(folder, folder.string() + ".moved");
+    for (int i = 0; i < 100'000 && !recorded(); i++) run(loop, 1), std::this_thread::yield();
+    const std::vector<ipc::event> told = heard.of(ipc::event_kind::warning);
+    ASSERT_EQ(told.size(), 1U);
+    EXPECT_THAT(told[0].message, HasSubstr("was removed"));
+    run(loop, 5);
+    for (int i = 0; i < 100'000 && !loop.troubles().empty(); i++)
+      run(loop, 1), std::this_thread::yield();
+    EXPECT_THAT(loop.troubles(), IsEmpty());
+  }
+  EXPECT_EQ(replay_all(folder).size(), 1U);
+  EXPECT_EQ(replay_all(folder.string() + ".moved").size(), 1U);
+}
+
 TEST_F(recorder_test, a_folder_that_cannot_be_is_told) {
   std::ofstream(folder) << "a file";
   recorder to({folder / "below", 64 << 20, 2});

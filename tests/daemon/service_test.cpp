@@ -86,6 +86,24 @@ TEST_F(service_test, a_lost_device_is_shown_with_its_reason_and_takes_nothing) {
   EXPECT_EQ(r.parameters.at("device"), "vulkan:card");
 }
 
+TEST_F(service_test, parts_of_a_lost_device_that_fit_nowhere_are_a_failure_with_its_reason) {
+  EXPECT_EQ(move_to("vulkan").error.value_or(""), "");
+  engine::device& cpu = *t.engine->devices()[0];
+  cpu.set_budget_bytes(cpu.used_bytes());
+  t.card->lose();
+  t.engine->look_for_lost_devices();
+  while (!t.engine->status().unplaced) std::this_thread::yield();
+  const auto status = [&] {
+    return answered_with<ipc::status_reply>([&](const auto& to) { answers.status(root, to); });
+  };
+  EXPECT_EQ(status().state, ipc::daemon_state::failed);
+  EXPECT_THAT(status().reason.value_or(""), HasSubstr("head fits on no other device"));
+  cpu.set_budget_bytes(0);
+  t.engine->look_for_lost_devices();
+  while (t.engine->status().stranded) std::this_thread::yield();
+  EXPECT_EQ(status().state, ipc::daemon_state::ready);
+}
+
 TEST_F(service_test, kernels_are_timed_only_on_devices_that_can_be_used) {
   const auto tune = [&](const std::string& device) {
     return answered([&](const ipc::varlink::reply& to) {

@@ -325,6 +325,44 @@ TEST_F(terranectl_test, a_chat_from_a_pipe_keeps_one_session_and_closes_it) {
             (std::vector<std::string>{"generate first", "generate second", "close 3"}));
 }
 
+TEST_F(terranectl_test, a_reply_that_was_closed_is_no_success) {
+  start();
+  generate_summary closed;
+  closed.stop = stop_reason::closed;
+  closed.closed_by = "user 7";
+  for (const bool json : {false, true}) {
+    int code = -1;
+    std::thread program([&] {
+      code = json ? run({"generate", "--json", "tell"}) : run({"generate", "tell"});
+    });
+    const auto open = service.next_generate();
+    open.to.text("Once");
+    open.to.finish(closed);
+    program.join();
+    EXPECT_EQ(code, 1);
+    if (!json) {
+      EXPECT_THAT(err.str(), HasSubstr("the session was closed by user 7 before the reply's end"));
+    }
+  }
+  int code = -1;
+  std::thread program([&] { code = run({"chat"}, "first\nsecond\n"); });
+  const auto first = service.next_generate();
+  first.to.started(3);
+  first.to.finish(closed);
+  const auto second = service.next_generate();
+  EXPECT_EQ(second.request.session, std::nullopt);
+  second.to.finish({});
+  program.join();
+  EXPECT_EQ(code, 1);
+}
+
+TEST_F(terranectl_test, a_chat_with_a_daemon_that_has_no_model_fails_at_once) {
+  start();
+  service.state = daemon_state::failed;
+  EXPECT_EQ(run({"chat"}, ""), 1);
+  EXPECT_THAT(err.str(), HasSubstr("tiny.gguf: is truncated"));
+}
+
 TEST_F(terranectl_test, a_chat_goes_on_after_a_refusal_and_ends_with_failure) {
   start();
   EXPECT_EQ(run({"chat", "--json"}, "/help\n"), 0);

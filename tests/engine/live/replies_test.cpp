@@ -69,8 +69,9 @@ TEST(replies, give_back_their_pages) {
   ASSERT_TRUE(id.has_value());
   reply->wait_for(3);
   EXPECT_GT(e->devices()[0]->used_bytes(engine::memory_use::kv), 0U);
-  ASSERT_TRUE(e->close(*id).has_value());
-  EXPECT_EQ(reply->wait().reason, engine::stop_reason::stopped);
+  ASSERT_TRUE(e->close(*id, "user 7").has_value());
+  EXPECT_EQ(reply->wait().reason, engine::stop_reason::closed);
+  EXPECT_EQ(reply->wait().closed_by, "user 7");
   EXPECT_TRUE(e->status().sessions.empty());
   EXPECT_EQ(e->devices()[0]->used_bytes(engine::memory_use::kv), 0U);
 }
