@@ -128,6 +128,12 @@ class device {
   // `content`, memory that holds it still is preferred: it says so then.
   result<std::unique_ptr<device_memory>> allocate(std::size_t bytes, memory_use use,
                                                   std::uint64_t content = 0);
+  // Memory for what kernels write and this process then reads, at its own speed where the device
+  // can do that: `host()` is not null then, and the bytes are this process's, not the device's.
+  // Else as allocate(). Nothing is written to it by write() or copied to it. Any thread.
+  virtual result<std::unique_ptr<device_memory>> allocate_results(std::size_t bytes) {
+    return allocate(bytes, memory_use::scratch);
+  }
   // Gives back to the driver what is kept for later. Any thread.
   virtual void trim() {}
 
@@ -145,6 +151,12 @@ class device {
                              std::span<const std::byte> from) = 0;
   virtual result<void> read(const device_memory& from, std::size_t offset,
                             std::span<std::byte> to) = 0;
+  // As write(), of what the next submitted list reads, which need not have arrived on return. By
+  // the thread that submits, when nothing runs.
+  virtual result<void> write_for_next(device_memory& to, std::size_t offset,
+                                      std::span<const std::byte> from) {
+    return write(to, offset, from);
+  }
 
   // Why memory of `from` cannot be copied to memory of this device without passing through this
   // process; empty where it can. The first question probes the path and compares what arrives.

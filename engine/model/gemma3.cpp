@@ -116,12 +116,12 @@ void record_attention(part_recorder& r, const model_part& part, part_half half) 
   const workspace::areas& at = w.at();
   if (half == part_half::first) {
     r.normalise(at.hidden, r.size().rows, norm, {attn_q, attn_k, attn_v});
-    r.multiply({attn_q, attn_k, attn_v}, at.qkv, w.qkv_stride(), r.size().rows, false);
+    r.multiply({attn_q, attn_k, attn_v}, at.qkv, w.qkv_stride());
     r.rotate_and_store_kv(part.layer, part_recorder::head_norms{attn_q_norm, attn_k_norm});
     return;
   }
   r.activate(kernels::activation_source::plain, at.attended, w.attended_stride(), 0, {attn_output});
-  r.multiply({attn_output}, at.branch, w.hidden_stride(), r.size().rows, false);
+  r.multiply({attn_output}, at.branch, w.hidden_stride());
   r.add_normalised(at.branch, post_attention_norm);
 }
 
@@ -129,10 +129,10 @@ void record_feed_forward(part_recorder& r) {
   const workspace& w = r.where();
   const workspace::areas& at = w.at();
   r.normalise(at.hidden, r.size().rows, norm, {ffn_gate, ffn_up});
-  r.multiply({ffn_gate, ffn_up}, at.gate_up, w.gate_up_stride(), r.size().rows, false);
+  r.multiply({ffn_gate, ffn_up}, at.gate_up, w.gate_up_stride());
   r.activate(kernels::activation_source::geglu, at.gate_up, w.gate_up_stride(),
              w.gate_up_stride() / 2, {ffn_down});
-  r.multiply({ffn_down}, at.branch, w.hidden_stride(), r.size().rows, false);
+  r.multiply({ffn_down}, at.branch, w.hidden_stride());
   r.add_normalised(at.branch, post_ffw_norm);
 }
 

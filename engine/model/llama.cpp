@@ -63,22 +63,22 @@ void record_attention(part_recorder& r, const model_part& part, part_half half) 
   const workspace::areas& at = w.at();
   if (half == part_half::first) {
     r.normalise(at.hidden, r.size().rows, norm, {attn_q, attn_k, attn_v});
-    r.multiply({attn_q, attn_k, attn_v}, at.qkv, w.qkv_stride(), r.size().rows, false);
+    r.multiply({attn_q, attn_k, attn_v}, at.qkv, w.qkv_stride());
     r.rotate_and_store_kv(part.layer);
     return;
   }
   r.activate(kernels::activation_source::plain, at.attended, w.attended_stride(), 0, {attn_output});
-  r.multiply({attn_output}, at.hidden, w.hidden_stride(), r.size().rows, true);
+  r.add_product(attn_output);
 }
 
 void record_feed_forward(part_recorder& r) {
   const workspace& w = r.where();
   const workspace::areas& at = w.at();
   r.normalise(at.hidden, r.size().rows, norm, {ffn_gate, ffn_up});
-  r.multiply({ffn_gate, ffn_up}, at.gate_up, w.gate_up_stride(), r.size().rows, false);
+  r.multiply({ffn_gate, ffn_up}, at.gate_up, w.gate_up_stride());
   r.activate(kernels::activation_source::swiglu, at.gate_up, w.gate_up_stride(),
              w.gate_up_stride() / 2, {ffn_down});
-  r.multiply({ffn_down}, at.hidden, w.hidden_stride(), r.size().rows, true);
+  r.add_product(ffn_down);
 }
 
 void record(part_recorder& r, const model_part& part, part_half half) {

@@ -146,32 +146,43 @@ void part_recorder::activate(kernels::activation_source source, const workspace_
 }
 
 void part_recorder::multiply(std::initializer_list<tensor_place> matrices, const workspace_area& to,
-                             std::uint32_t stride, std::uint32_t rows, bool add_residual) {
+                             std::uint32_t stride) {
+  record({matrices, workspace_.address(to), stride, size_.rows});
+}
+
+void part_recorder::add_product(tensor_place matrix) {
+  record({{matrix},
+          workspace_.address(workspace_.at().hidden),
+          workspace_.hidden_stride(),
+          size_.rows,
+          true});
+}
+
+void part_recorder::record(const product& p) {
   kernels::linear_spec spec;
-  spec.output_stride = stride;
-  spec.rows_together = kernels::rows_together(rows);
-  spec.add_residual = add_residual;
+  spec.output_stride = p.stride;
+  spec.rows_together = kernels::rows_together(p.rows);
+  spec.add_residual = p.added;
   const workspace::areas& at = workspace_.at();
   std::array<std::uint64_t, 3> weights{};
   std::string key;
   std::uint32_t offset = 0;
-  for (tensor_place p : matrices) {
-    const block_tensor& t = tensor(p);
+  for (tensor_place m : p.matrices) {
+    const block_tensor& t = tensor(m);
     spec.k = static_cast<std::uint32_t>(t.k);
-    weights[spec.matrices.size()] = address(p);
+    weights[spec.matrices.size()] = address(m);
     spec.matrices.push_back({t.format, static_cast<std::uint32_t>(t.n), offset});
     offset += round_up_32(static_cast<std::uint32_t>(t.n));
     key += key_of(t.format->name, t.n);
   }
-  const auto layout = std::get<linear_layout>(layout_of({spec, rows}));
-  spec = laid_out(spec, layout, rows);
+  const auto layout = std::get<linear_layout>(layout_of({spec, p.rows}));
+  spec = laid_out(spec, layout, p.rows);
   append(
-      key_of("linear", spec.k, stride, add_residual, spec.rows_together, spec.columns, spec.warps,
+      key_of("linear", spec.k, p.stride, p.added, spec.rows_together, spec.columns, spec.warps,
              spec.row_warps, spec.together, spec.fetch_ahead, key),
-      [&] { return kernels::linear(spec); }, kernels::linear_grid(spec, rows),
+      [&] { return kernels::linear(spec); }, kernels::linear_grid(spec, p.rows),
       {workspace_.address(at.q8_by_32), workspace_.address(at.f16), workspace_.address(at.f32),
-       workspace_.address(to), workspace_.address(to), weights[0], weights[1], weights[2],
-       workspace_.address(at.q8_by_256)},
+       p.to, p.to, weights[0], weights[1], weights[2], workspace_.address(at.q8_by_256)},
       layout.order);
 }
 
@@ -242,7 +253,7 @@ void part_recorder::give_logits() {
   constexpr tensor_place norm{0, 0}, output{1, 0};
   select_rows();
   normalise(workspace_.at().selected, size_.logits, norm, {output});
-  multiply({output}, workspace_.at().logits, workspace_.logits_stride(), size_.logits, false);
+  record({{output}, workspace_.logits(), workspace_.logits_stride(), size_.logits});
 }
 
 }  // namespace terrane::engine

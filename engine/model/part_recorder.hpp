@@ -73,7 +73,9 @@ class part_recorder {
   // Matrices over the activations made last, side by side in `to`, each starting at a multiple
   // of 32.
   void multiply(std::initializer_list<tensor_place> matrices, const workspace_area& to,
-                std::uint32_t stride, std::uint32_t rows, bool add_residual);
+                std::uint32_t stride);
+  // hidden += the matrix over the activations made last.
+  void add_product(tensor_place matrix);
   // hidden += RMSNorm of `from`.
   void add_normalised(const workspace_area& from, tensor_place weight);
   // The norms of each head of q and k, in models that have them.
@@ -104,6 +106,15 @@ class part_recorder {
               group_order order = group_order::x_first);
 
   kernel_layout layout_of(const kernel_shape& shape) const;
+
+  // The product of matrices that `multiply` records, with where it goes.
+  struct product {
+    std::initializer_list<tensor_place> matrices;
+    std::uint64_t to = 0;
+    std::uint32_t stride = 0, rows = 0;
+    bool added = false;  // to what is there
+  };
+  void record(const product& p);
 
   const workspace& workspace_;
   kernel_library* library_;  // null: shapes are told instead

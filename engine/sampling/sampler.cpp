@@ -7,6 +7,7 @@
 #include <string>
 
 #include "engine/sampling/draw.hpp"
+#include "engine/sampling/scan.hpp"
 #include "kernels/contract/host.hpp"
 
 namespace terrane::engine {
@@ -19,48 +20,6 @@ tl::unexpected<error> out_of_range(const char* name, double value, const char* a
 }
 
 constexpr float never = -std::numeric_limits<float>::infinity();  // the logit of excluded tokens
-
-// Logits that are looked at together, without a way out between them: compilers then take several
-// with one instruction.
-constexpr std::size_t together = 32;
-
-bool all_finite(std::span<const float> logits) {
-  constexpr std::uint32_t exponent = 0x7f800000U;
-  std::size_t at = 0;
-  std::uint32_t bad = 0;
-  for (; at + together <= logits.size(); at += together) {
-    for (std::size_t k = 0; k < together; ++k) {
-      bad |= (std::bit_cast<std::uint32_t>(logits[at + k]) & exponent) == exponent ? 1U : 0U;
-    }
-  }
-  for (; at < logits.size(); ++at) {
-    bad |= std::isfinite(logits[at]) ? 0U : 1U;
-  }
-  return bad == 0;
-}
-
-// Calls `found` with each id, in rising order, whose logit is above the least that it last
-// returned, first `least`. In a large vocabulary that are few.
-template <class Found>
-void for_each_above(std::span<const float> logits, float least, Found found) {
-  for (std::size_t first = 0; first < logits.size(); first += together) {
-    const std::size_t end = std::min(first + together, logits.size());
-    if (end - first == together) {
-      std::uint32_t any = 0;
-      for (std::size_t k = 0; k < together; ++k) {
-        any |= logits[first + k] > least ? 1U : 0U;
-      }
-      if (any == 0) {
-        continue;
-      }
-    }
-    for (std::size_t id = first; id < end; ++id) {
-      if (logits[id] > least) {
-        least = found(static_cast<token_id>(id));
-      }
-    }
-  }
-}
 
 }  // namespace
 
@@ -114,6 +73,7 @@ result<sampler> sampler::create(const sampling_parameters& parameters, std::uint
 
 sampler::sampler(const sampling_parameters& parameters, std::uint32_t vocabulary)
     : parameters_(parameters), changed_(vocabulary), penalised_(vocabulary) {
+  peaks_.reserve(vocabulary / logits_of_a_peak + 1);
   candidates_.reserve(vocabulary);
 }
 
@@ -127,6 +87,9 @@ result<token_id> sampler::sample(std::span<const float> logits, std::span<const 
   }
   for (const token_id id : excluded_) {
     changed_[id] = never;
+  }
+  if (logits_.data() == changed_.data()) {
+    (void)find_peaks(logits_, peaks_);  // all excluded are infinite
   }
   if (parameters_.temperature == 0.0F) {
     return greedy();
@@ -146,7 +109,7 @@ result<void> sampler::load(std::span<const float> logits) {
                     std::to_string(changed_.size()),
                 "sampling");
   }
-  if (!all_finite(logits)) {
+  if (!find_peaks(logits, peaks_)) {
     const auto bad = std::ranges::find_if_not(logits, [](float l) { return std::isfinite(l); });
     return fail(error_code::not_finite,
                 "the logit of token " + std::to_string(bad - logits.begin()) + " is " +
@@ -192,9 +155,26 @@ result<void> sampler::penalise(std::span<const token_id> history) {
   return {};
 }
 
+// Calls `found` with each id, in rising order, whose logit is above the least that it last
+// returned, first `least`. In a large vocabulary that are few.
+template <class Found>
+void sampler::for_each_above(float least, Found found) const {
+  for (std::size_t n = 0; n < peaks_.size(); ++n) {
+    if (!(peaks_[n] > least)) {
+      continue;
+    }
+    const std::size_t end = std::min((n + 1) * logits_of_a_peak, logits_.size());
+    for (std::size_t id = n * logits_of_a_peak; id < end; ++id) {
+      if (logits_[id] > least) {
+        least = found(static_cast<token_id>(id));
+      }
+    }
+  }
+}
+
 token_id sampler::greedy() const {
   token_id best = 0;
-  for_each_above(logits_, logits_[0], [&](token_id id) {
+  for_each_above(logits_[0], [&](token_id id) {
     best = id;
     return logits_[id];
   });
@@ -217,7 +197,7 @@ void sampler::gather_most_probable() {
     return less_probable(b, a);
   };
   candidates_.clear();
-  for_each_above(logits_, never, [&](token_id id) {
+  for_each_above(never, [&](token_id id) {
     if (candidates_.size() == parameters_.top_k) {
       std::ranges::pop_heap(candidates_, more_probable);
       candidates_.back() = {logits_[id], id, 0.0F};

@@ -57,6 +57,8 @@ class sampler {
   sampler(const sampling_parameters& parameters, std::uint32_t vocabulary);
   result<void> load(std::span<const float> logits);
   result<void> penalise(std::span<const token_id> history);
+  template <class Found>
+  void for_each_above(float least, Found found) const;
   token_id greedy() const;
   void gather();
   void gather_most_probable();
@@ -68,6 +70,7 @@ class sampler {
   std::vector<token_id> excluded_;
   std::vector<float> changed_;            // with the penalty; excluded ones -infinity
   std::span<const float> logits_;         // to choose from: as given, or changed_; for one call
+  std::vector<float> peaks_;              // of logits_: see scan.hpp
   std::vector<candidate> candidates_;     // those kept come to stand in front, falling
   std::vector<std::uint32_t> penalised_;  // by token, the call that last penalised it
   std::uint32_t call_ = 0;

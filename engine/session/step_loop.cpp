@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include <sys/prctl.h>
+
 #include "engine/session/logits_hash.hpp"
 
 namespace terrane::engine {
@@ -80,6 +82,10 @@ bool step_loop::drain() {
 }
 
 void step_loop::loop() {
+  // Devices let it sleep until shortly before a step ends: usually a thread is woken up to 50
+  // microseconds late, to save the processor's power.
+  constexpr unsigned long nanoseconds = 1;
+  (void)prctl(PR_SET_TIMERSLACK, nanoseconds);
   while (drain()) {
     if (!is_stranded() && gather()) {
       step();
@@ -188,23 +194,11 @@ void step_loop::note_decode_times() {
   }
 }
 
-std::span<const float> step_loop::logits_of(std::uint32_t row) {
-  device_room& room = plan_->logits_room();
-  const std::size_t at =
-      room.space->at().logits.offset + std::size_t{row} * room.space->logits_stride() * 4;
-  if (const std::byte* host = room.space->memory().host())
-    return {reinterpret_cast<const float*>(host + at), logits_.size()};
-  result<void> ok =
-      room.on->read(room.space->memory(), at, std::as_writable_bytes(std::span(logits_)));
-  if (!ok) return {};
-  return logits_;
-}
-
 void step_loop::hand_out() {
   for (const logit_row& l : logit_rows_) {
     session& s = *l.of;
     if (!s.answering) continue;  // it ended with an earlier row of this step
-    const std::span<const float> logits = logits_of(l.row);
+    const std::span<const float> logits = plan_->logits_room().space->read_logits(l.row, logits_);
     if (logits.empty())
       return fail_step({error_code::device_fault, "the logits could not be read", "head"});
     reply& r = *s.answering;

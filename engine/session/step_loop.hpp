@@ -160,7 +160,6 @@ class step_loop {
   std::size_t table_entry(std::uint32_t layer, std::size_t page) const {
     return std::size_t{layer} * shape_.pages_per_slot() + page;
   }
-  std::span<const float> logits_of(std::uint32_t row);
 
   const model& model_;
   const tokenizer& words_;

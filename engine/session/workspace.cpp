@@ -66,7 +66,6 @@ workspace::workspace(device& on, const model& of, const workspace_shape& shape)
   areas_.q = area(rows * q * 4);
   areas_.attended = area(rows * q * 4);
   areas_.gate_up = area(rows * gate_up_stride_ * 4);
-  areas_.logits = area(std::uint64_t{shape.logit_rows()} * logits_stride_ * 4);
   const std::uint64_t of_a_row = std::uint64_t{shape.pages_per_slot()} * partial_row_bytes_;
   areas_.partials = area(std::max(of_a_row, std::min(rows * of_a_row, shape.attention_bytes)));
   areas_.total = next;
@@ -78,7 +77,8 @@ std::uint64_t usual_attention_bytes(const device_info& on) {
 }
 
 std::uint64_t workspace::bytes(device& on, const model& of, const workspace_shape& shape) {
-  return workspace(on, of, shape).areas_.total;
+  const workspace on_paper(on, of, shape);
+  return on_paper.areas_.total + on_paper.logits_bytes();
 }
 
 std::uint32_t workspace::rows_attended_together(std::uint32_t rows, std::uint32_t chunks) const {
@@ -99,6 +99,9 @@ result<std::unique_ptr<workspace>> workspace::make(device& on, const model& of,
   result<std::unique_ptr<device_memory>> memory = on.allocate(w->areas_.total, memory_use::scratch);
   if (!memory) return tl::unexpected<error>(memory.error());
   w->memory_ = std::move(*memory);
+  memory = on.allocate_results(w->logits_bytes());
+  if (!memory) return tl::unexpected<error>(memory.error());
+  w->logits_ = std::move(*memory);
   // Everything starts as zero, as kernels may read rows that no step has written yet; but not the
   // partials: of a long context they are much, and a host gives memory only to what is written.
   const std::uint64_t end = w->areas_.partials.offset;
@@ -117,8 +120,17 @@ result<std::unique_ptr<workspace>> workspace::make(device& on, const model& of,
   return w;
 }
 
+std::span<const float> workspace::read_logits(std::uint32_t row, std::span<float> copy) const {
+  const std::size_t at = std::size_t{row} * logits_stride_ * 4;
+  if (const std::byte* host = logits_->host())
+    return {reinterpret_cast<const float*>(host + at), copy.size()};
+  if (!device_.read(*logits_, at, std::as_writable_bytes(copy))) return {};
+  return copy;
+}
+
 result<void> workspace::write_inputs(const step_inputs& inputs) {
-  return device_.write(*memory_, areas_.inputs.offset, std::as_bytes(std::span(inputs.words)));
+  return device_.write_for_next(*memory_, areas_.inputs.offset,
+                                std::as_bytes(std::span(inputs.words)));
 }
 
 result<void> workspace::write_page_tables(std::uint32_t slot,

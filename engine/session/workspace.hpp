@@ -61,7 +61,7 @@ class workspace {
  public:
   static result<std::unique_ptr<workspace>> make(device& on, const model& of,
                                                  const workspace_shape& shape);
-  // The bytes that make() allocates.
+  // The bytes that make() allocates, all of them on the device at the most.
   static std::uint64_t bytes(device& on, const model& of, const workspace_shape& shape);
   // Without memory, its addresses counted from 0: to see which kernels a step would have.
   static std::unique_ptr<workspace> on_paper(device& on, const model& of,
@@ -98,7 +98,7 @@ class workspace {
     workspace_area branch;                         // what comes to hidden once it is normalised
     workspace_area selected;                       // the rows whose logits are wanted
     workspace_area q8_by_32, q8_by_256, f16, f32;  // activations for the next matrices
-    workspace_area qkv, q, attended, gate_up, logits;
+    workspace_area qkv, q, attended, gate_up;
     workspace_area partials;  // f32 [chunk][rows attended together][head][head_size + 2]
     std::uint64_t total = 0;
   };
@@ -109,12 +109,21 @@ class workspace {
   std::uint32_t gate_up_stride() const { return gate_up_stride_; }
   std::uint32_t logits_stride() const { return logits_stride_; }
 
+  // f32 [rows with logits][logits_stride()], in memory of its own, which the host reads each step.
+  std::uint64_t logits() const { return logits_ == nullptr ? 0 : logits_->address(); }
+  // The first `count` logits of a row, once the step has been waited for. `copy` takes them where
+  // they cannot be read in place. Empty: they could not be read.
+  std::span<const float> read_logits(std::uint32_t row, std::span<float> copy) const;
+
   result<void> write_inputs(const step_inputs& inputs);
   // Sets a slot's tables of all layers: [layers][pages_per_slot()]; 0: the page is not here.
   result<void> write_page_tables(std::uint32_t slot, std::span<const std::uint64_t> addresses);
 
  private:
   workspace(device& on, const model& of, const workspace_shape& shape);
+  std::uint64_t logits_bytes() const {
+    return std::uint64_t{shape_.logit_rows()} * logits_stride_ * 4;
+  }
 
   device& device_;
   workspace_shape shape_;
@@ -123,7 +132,7 @@ class workspace {
   areas areas_;
   std::uint32_t qkv_stride_ = 0, hidden_stride_ = 0, attended_stride_ = 0, gate_up_stride_ = 0,
                 logits_stride_ = 0;
-  std::unique_ptr<device_memory> memory_;
+  std::unique_ptr<device_memory> memory_, logits_;
 };
 
 constexpr std::uint32_t round_up_32(std::uint32_t n) { return (n + 31) / 32 * 32; }

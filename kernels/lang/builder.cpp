@@ -17,6 +17,8 @@ spread join(std::initializer_list<val> operands) {
   return s;
 }
 
+bool is_load(opcode op) { return op >= opcode::load && op <= opcode::load_lanes_x4; }
+
 }  // namespace
 
 const value_type& val::type() const { return builder_->type_of(id_); }
@@ -44,6 +46,7 @@ vals builder::emit(opcode op, std::vector<value_id> operands, std::vector<value_
   in.op = op;
   in.mem = mem;
   in.imm = imm;
+  in.settled = settled_ && is_load(op);
   in.operands = std::move(operands);
   in.regions = std::move(regions);
   in.results = static_cast<std::uint8_t>(types.size());
@@ -188,6 +191,13 @@ val builder::stream_lanes(memory_type mem, val pointer) { return lanes_at(mem, p
 val builder::lanes_at(memory_type mem, val pointer, std::uint32_t imm) {
   scalar_type s = mem == memory_type::f32 ? scalar_type::f32 : scalar_type::i32;
   return emit_one(opcode::load_lanes, {pointer}, {s, spread::lane}, imm, mem);
+}
+
+vals builder::settled(const std::function<vals()>& loads) {
+  settled_ = true;
+  vals loaded = loads();
+  settled_ = false;
+  return loaded;
 }
 
 vals builder::load_lanes_x4(val pointer) { return lanes_x4_at(pointer, 0); }

@@ -72,8 +72,15 @@ class builder {
   vals load_words(val pointer, int count);
   val load_lanes(memory_type mem, val pointer);
   vals load_lanes_x4(val pointer);
-  // The same, of memory that is read through once from low to high addresses (weights): a target
-  // may fetch what lies `fetch_ahead` bytes further on, 4 KiB unless said otherwise; 0: nothing.
+  // What `loads` loads is written by nobody while the program waits to be run (weights; tables that
+  // change between steps alone): see instruction::settled.
+  vals settled(const std::function<vals()>& loads);
+  val settled(const std::function<val()>& load) {
+    return settled([&] { return vals{load()}; })[0];
+  }
+  // As load_lanes, of memory that is read through once from low to high addresses (weights): a
+  // target may fetch what lies `fetch_ahead` bytes further on, 4 KiB unless said otherwise; 0:
+  // nothing.
   void fetch_ahead(std::uint32_t bytes) { ahead_ = bytes; }
   val stream_lanes(memory_type mem, val pointer);
   vals stream_lanes_x4(val pointer);
@@ -127,6 +134,7 @@ class builder {
 
   program program_;
   std::uint32_t ahead_ = usual_fetch_ahead;
+  bool settled_ = false;
   std::vector<region*> open_;  // innermost last
 };
 

@@ -113,6 +113,7 @@ void region_text(const program& p, const region& r, int depth, std::string& out)
     out += to_string(in.op);
     if (in.mem != memory_type::i32)
       out += std::string(".") + memory_names[static_cast<int>(in.mem)];
+    if (in.settled) out += ".settled";
     for (value_id v : in.operands) out += " %" + std::to_string(v);
     if (in.imm != 0) {
       char hex[16];

@@ -124,8 +124,7 @@ enum class opcode : std::uint8_t {
                   //   uniform ptr and value: once
   store_lanes,    // (uniform ptr, value): lane l writes element l
   prefetch,  // (group ptr, 16-byte aligned): the group will read imm bytes from there, a multiple
-             //   of 16, that nobody writes while the program waits to be run. A hint: a device
-             //   may begin before the phases ahead of this one have ended
+             //   of 16. A hint: a device may begin before the phases ahead of this one have ended
 
   // Shared memory, 32-bit words of the group, index in words from its start
   shared_load,         // (i32 index): type i32 or f32; as spread as the index
@@ -160,6 +159,9 @@ struct instruction {
   opcode op = opcode::barrier;
   memory_type mem = memory_type::i32;
   std::uint32_t imm = 0;
+  // Of a load: what it reads is written by nobody while the program waits to be run. A device may
+  // then load it before the phases ahead of this one have ended.
+  bool settled = false;
   value_id result = 0;  // the first of `results` consecutive values
   std::uint8_t results = 0;
   std::vector<value_id> operands;

@@ -28,6 +28,8 @@ class activation_builder {
   }
 
   program build() {
+    if (spec_.source == activation_source::rms_norm && spec_.parts > 1 && spec_.k % 4 == 0)
+      b_.prefetch(b_.argument_ptr(1), 4 * spec_.k);
     if (spec_.source == activation_source::rms_norm)
       factor_ = row_norm(b_, spec_.k, spec_.warps).factor(x_, spec_.eps);
     write_blocks();

@@ -31,7 +31,7 @@ class partial_builder {
 
   program build() {
     row_ = b_.group_y() + b_.argument_i32(8);
-    b_.branch(lt(row_, b_.load(memory_type::i32, b_.argument_ptr(3))), [&] { live_row(); });
+    b_.branch(lt(row_, step_rows(b_, 3)), [&] { live_row(); });
     return b_.finish();
   }
 
@@ -39,13 +39,13 @@ class partial_builder {
   void live_row() {
     chunk_ = b_.binary(opcode::iudiv, b_.group_x(), b_.u32(shape_.kv_heads));
     kv_head_ = b_.binary(opcode::iurem, b_.group_x(), b_.u32(shape_.kv_heads));
-    val position = b_.load(memory_type::i32, b_.offset(b_.argument_ptr(1), row_, 4));
+    const val position = step_input(b_, 1, row_);
     if (shape_.window != 0) chunk_ = chunk_ + lshr(first_key_seen(b_, shape_, position), 6);
     val start = chunk_ << 6, size = b_.u32(page_positions);
     first_ = smax(b_.i32(0), first_key_seen(b_, shape_, position) - start);
     end_ = smin(size, (position - start) + b_.i32(1));
     b_.branch(lt(first_, end_), [&] {
-      val slot = b_.load(memory_type::i32, b_.offset(b_.argument_ptr(2), row_, 4));
+      const val slot = step_input(b_, 2, row_);
       page_entry entry(b_, b_.argument_ptr(4), slot, b_.argument_i32(5), chunk_);
       b_.branch(entry.present(), [&] { attend(entry.address()); });
     });
@@ -198,7 +198,7 @@ class combine_builder {
 
   program build() {
     row_ = b_.group_y() + b_.argument_i32(5);
-    b_.branch(lt(row_, b_.load(memory_type::i32, b_.argument_ptr(2))), [&] { live_row(); });
+    b_.branch(lt(row_, step_rows(b_, 2)), [&] { live_row(); });
     return b_.finish();
   }
 
@@ -215,21 +215,23 @@ class combine_builder {
   }
 
   void live_row() {
-    val position = b_.load(memory_type::i32, b_.offset(b_.argument_ptr(1), row_, 4));
+    const val position = step_input(b_, 1, row_);
     val first = lshr(first_key_seen(b_, shape_, position), 6), last = lshr(position, 6);
     vals state = load_partial(first);
-    constexpr int step = 4;  // chunks a turn, their loads in flight together
-    const val begin = first + b_.i32(1), end = last + b_.i32(1);
-    const val whole = begin + (lshr(end - begin, 2) << 2);
-    state = b_.loop(begin, whole, step, state, [&](val chunk, const vals& s) {
-      std::vector<vals> partials;
-      for (int k = 0; k < step; k++) partials.push_back(load_partial(chunk + b_.i32(k)));
-      vals next = s;
-      for (const vals& p : partials) next = folded(next, p);
-      return next;
-    });
-    state = b_.loop(whole, end, 1, state,
-                    [&](val chunk, const vals& s) { return folded(s, load_partial(chunk)); });
+    const val end = last + b_.i32(1);
+    val from = first + b_.i32(1);
+    for (int bits : {3, 2, 1, 0}) {  // 8, 4, 2 and 1 chunks a turn, their loads in flight together
+      const int step = 1 << bits;
+      const val to = bits == 0 ? end : from + (lshr(end - from, bits) << bits);
+      state = b_.loop(from, to, step, state, [&](val chunk, const vals& s) {
+        std::vector<vals> partials;
+        for (int k = 0; k < step; k++) partials.push_back(load_partial(chunk + b_.i32(k)));
+        vals next = s;
+        for (const vals& p : partials) next = folded(next, p);
+        return next;
+      });
+      from = to;
+    }
     val inverse = contract::rcp(state[1]);
     val out = b_.offset(b_.offset(b_.argument_ptr(3), row_, 4 * shape_.head_size * shape_.heads),
                         b_.group_x(), 4 * shape_.head_size);

@@ -34,7 +34,7 @@ class tiled_partial_builder {
   }
 
   program build() {
-    rows_ = b_.load(memory_type::i32, b_.argument_ptr(3));
+    rows_ = step_rows(b_, 3);
     first_y_ = b_.group_y() * b_.u32(tile_);
     b_.branch(is_live(first_y_), [&] { live_tile(); });
     return b_.finish();
@@ -57,8 +57,8 @@ class tiled_partial_builder {
     seen_row r;
     r.y = y;
     r.row = smin(y + b_.argument_i32(8), rows_ - b_.i32(1));
-    const val position = b_.load(memory_type::i32, b_.offset(b_.argument_ptr(1), r.row, 4));
-    r.slot = b_.load(memory_type::i32, b_.offset(b_.argument_ptr(2), r.row, 4));
+    const val position = step_input(b_, 1, r.row);
+    r.slot = step_input(b_, 2, r.row);
     const val first = first_key_seen(b_, shape_, position);
     r.chunk = b_.binary(opcode::iudiv, b_.group_x(), b_.u32(shape_.kv_heads));
     if (shape_.window != 0) r.chunk = r.chunk + lshr(first, 6);

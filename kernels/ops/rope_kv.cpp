@@ -22,14 +22,14 @@ class rope_kv_builder {
 
   program build() {
     row_ = b_.group_y();
-    b_.branch(lt(row_, b_.load(memory_type::i32, b_.argument_ptr(4))), [&] { live_row(); });
+    b_.branch(lt(row_, step_rows(b_, 4)), [&] { live_row(); });
     return b_.finish();
   }
 
  private:
   void live_row() {
     const attention_shape& shape = spec_.shape;
-    position_ = b_.load(memory_type::i32, b_.offset(b_.argument_ptr(2), row_, 4));
+    position_ = step_input(b_, 2, row_);
     x_ = b_.offset(b_.argument_ptr(0), row_, 4 * spec_.input_stride);
     val item = b_.group_x(), heads = b_.u32(shape.heads), kv_heads = b_.u32(shape.kv_heads);
     b_.branch(
@@ -58,7 +58,7 @@ class rope_kv_builder {
         });
   }
 
-  val row_slot() { return b_.load(memory_type::i32, b_.offset(b_.argument_ptr(3), row_, 4)); }
+  val row_slot() { return step_input(b_, 3, row_); }
   val head_of(std::uint32_t float_offset, val head) {
     return b_.offset(b_.offset(x_, 4 * float_offset), head, 4 * spec_.shape.head_size);
   }

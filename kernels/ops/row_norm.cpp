@@ -9,6 +9,7 @@ namespace terrane::kernels {
 namespace {
 
 constexpr int chain_vectors = 8;  // 256 chains / 32 lanes
+constexpr int loads_together = 16;
 
 }  // namespace
 
@@ -38,7 +39,7 @@ vals row_norm::full_chains(val x) {
   vals zero(static_cast<std::size_t>(own_vectors()), b_.spread_to_lanes(b_.f32(0.0f)));
   const std::uint32_t runs = k_ / 256;
   // Runs a turn, their loads under way together.
-  std::uint32_t turn = static_cast<std::uint32_t>(chain_vectors / own_vectors());
+  std::uint32_t turn = static_cast<std::uint32_t>(warps_ == 1 ? 1 : loads_together / own_vectors());
   while (turn > 1 && runs % turn != 0) turn /= 2;
   return b_.loop(b_.i32(0), b_.u32(runs * 256), static_cast<int>(turn * 256), zero,
                  [&](val first, const vals& chains) {

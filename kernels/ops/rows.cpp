@@ -3,6 +3,7 @@
 
 #include "kernels/contract/scalars.hpp"
 #include "kernels/ops/ops.hpp"
+#include "kernels/ops/pages.hpp"
 
 namespace terrane::kernels {
 
@@ -71,7 +72,7 @@ std::uint32_t rows_together(std::uint32_t rows) {
 
 program embedding(const weight_format& format, std::uint32_t k, float scale) {
   builder b(std::string("embedding_") + format.name);
-  val row = b.group_y(), token = b.load(memory_type::i32, b.offset(b.argument_ptr(1), row, 4));
+  val row = b.group_y(), token = step_input(b, 1, row);
   val group = lshr(token, 5), row_of_group = token & b.i32(31);
   auto group_bytes = static_cast<std::uint32_t>(packed_group_bytes(format, k));
   val weights = b.offset(b.argument_ptr(0), group, group_bytes);
@@ -93,7 +94,7 @@ grid embedding_grid(std::uint32_t k, std::uint32_t rows) {
 
 program gather_rows(std::uint32_t k) {
   builder b("gather_rows");
-  val row = b.group_y(), index = b.load(memory_type::i32, b.offset(b.argument_ptr(1), row, 4));
+  val row = b.group_y(), index = step_input(b, 1, row);
   val x = b.offset(b.argument_ptr(0), index, 4 * k), out = b.offset(b.argument_ptr(2), row, 4 * k);
   for_each_run(b, k, [&](val element) {
     b.store_lanes(memory_type::f32, b.offset(out, element, 4),

@@ -17,7 +17,7 @@ using llvm::Value;
 namespace intrinsic = llvm::Intrinsic;
 
 constexpr unsigned shared_space = 3, global_space = 1;
-constexpr unsigned most_registers = 48;  // of 32 bits, held by loads under way
+constexpr unsigned most_registers = 56;  // of 32 bits, held by loads under way
 constexpr unsigned fewest_loads = 2;
 
 // Whether a value may differ between the threads of a warp: whether it comes from the thread's

@@ -1,9 +1,9 @@
 // Kernels that start before the ones ahead of them have ended, from compute capability 9.0 on.
 //
 // A kernel lets the next one start as soon as all of its own workgroups have; the next one asks for
-// the weights it will read and then, before anything else of memory, waits until all before it have
-// ended and what they wrote is seen. Every workgroup waits, on every way through a program: so a
-// kernel that has ended says that all before it have, too.
+// the weights it will read, loads what is settled, and then, before anything else of memory, waits
+// until all before it have ended and what they wrote is seen. Every workgroup waits, on every way
+// through a program: so a kernel that has ended says that all before it have, too.
 #include <algorithm>
 
 #include <llvm/IR/InlineAsm.h>
@@ -29,7 +29,9 @@ void emit(lane_builder& b, const char* text, const char* constraints,
 
 }  // namespace
 
+// Whether the phases before have to have ended for it.
 bool uses_memory(const instruction& in) {
+  if (in.settled) return false;
   switch (in.op) {
     case opcode::load:
     case opcode::load_words:

@@ -26,6 +26,9 @@ struct spirv_options {
   // Every address that is used lies less than 4 GiB past an argument or an address from memory, as
   // it does where no allocation is larger: distances are then computed in 32 bits.
   bool short_distances = false;
+  // The driver's UnpackHalf2x16 gives every half exactly, which Vulkan does not promise of those
+  // that are denormal: h2f where a NaN may be any.
+  bool unpack_half = false;
   bool lavapipe = false;  // Mesa's software device: see lowering_lavapipe.cpp
 };
 

@@ -450,7 +450,7 @@ void lowering::lower_conversion(const instruction& in) {
     case float_to_bits:
       return set(in, bits_of(a));
     case h2f:
-      return set(in, half_to_float(a));
+      return set(in, options_.unpack_half && in.imm == 1 ? unpacked_half(a) : half_to_float(a));
     default:
       return set(in, float_to_half(a));
   }
@@ -464,6 +464,12 @@ id lowering::to_float(id a) {
   id high = m_.float_op(Op::OpFMul,
                         {convert(shift_right_signed(a, 12)), m_.f32_constant(0x45800000)});  // 4096
   return m_.float_op(Op::OpFAdd, {high, convert(and_constant(a, 4095))});
+}
+
+id lowering::unpacked_half(id h) {
+  const id two = m_.type(Op::OpTypeVector, {m_.f32(), 2});
+  const id both = m_.emit(Op::OpExtInst, two, {m_.extended_set(), GLSLstd450UnpackHalf2x16, h});
+  return m_.emit(Op::OpCompositeExtract, m_.f32(), {both, 0});
 }
 
 // By integers, as numeric contract "Conversions" says; the same steps as the interpreter's.

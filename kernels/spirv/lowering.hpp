@@ -78,6 +78,7 @@ class lowering {
   id bits_of(id f) { return m_.emit(spv::Op::OpBitcast, m_.u32(), {f}); }
   id float_of(id bits) { return m_.emit(spv::Op::OpBitcast, m_.f32(), {bits}); }
   id half_to_float(id h);
+  id unpacked_half(id h);
   id float_to_half(id f);
 
   // lowering_memory.cpp

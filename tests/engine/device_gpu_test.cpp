@@ -3,6 +3,7 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <cstring>
 #include <thread>
 #include <tuple>
 
@@ -100,6 +101,40 @@ kernels::program double_and_add() {
   kernels::val v = b.load_lanes(kernels::memory_type::i32, x);
   b.store_lanes(kernels::memory_type::i32, x, v * b.i32(2) + b.i32(1));
   return b.finish();
+}
+
+TEST_P(gpu_device, results_are_read_where_kernels_wrote_them) {
+  auto made = gpu().allocate_results(100 * 128);
+  ASSERT_TRUE(made.has_value()) << to_string(made.error());
+  device_memory& memory = **made;
+  const std::array<std::uint64_t, 1> arguments = {memory.address()};
+  if (memory.host() == nullptr) {
+    const words zero(100 * 32, 0);
+    ASSERT_TRUE(gpu().write(memory, 0, bytes_of(zero)).has_value());
+  } else {
+    std::memset(memory.host(), 0, memory.bytes());
+  }
+  for (int turn = 0; turn < 2; turn++) run(double_and_add(), arguments, 100);
+  words got(100 * 32);
+  ASSERT_TRUE(gpu().read(memory, 0, std::as_writable_bytes(std::span(got))).has_value());
+  EXPECT_EQ(got, words(100 * 32, 3));
+  if (memory.host() != nullptr) {
+    EXPECT_EQ(std::memcmp(memory.host(), got.data(), 4 * got.size()), 0);
+  }
+}
+
+TEST_P(gpu_device, what_is_written_for_the_next_list_is_there_when_it_runs) {
+  auto memory = allocate(64 * 128);
+  const std::array<std::uint64_t, 1> arguments = {memory->address()};
+  for (std::uint32_t turn = 1; turn < 4; turn++) {
+    const words start(64 * 32, turn);
+    ASSERT_TRUE(gpu().write_for_next(*memory, 0, bytes_of(start)).has_value());
+    run(double_and_add(), arguments, 64);
+    words got(64 * 32);
+    ASSERT_TRUE(gpu().read(*memory, 0, std::as_writable_bytes(std::span(got))).has_value());
+    EXPECT_EQ(got, words(64 * 32, 2 * turn + 1));
+  }
+  EXPECT_FALSE(gpu().write_for_next(*memory, 64 * 128, bytes_of(words(1))).has_value());
 }
 
 TEST_P(gpu_device, phases_see_what_earlier_phases_and_lists_wrote) {

@@ -353,8 +353,8 @@ bool ptx_machine::decode_memory(step& s, const std::vector<std::string>& name,
     return fault_.empty();
   };
   s.run = [=, this, text = s.text](warp& w, mask active) {
-    if (global && starts_early_ && !w.may_access && fault_.empty())
-      fault_ = "before the wait for other grids: " + text;
+    const bool early = global && starts_early_ && !w.may_access;
+    if (early && !is_load && fault_.empty()) fault_ = "before the wait for other grids: " + text;
     for (unsigned l = 0; l < lanes; l++) {
       if ((active >> l & 1) == 0) continue;
       std::uint64_t at = get(w, address, l);
@@ -362,10 +362,13 @@ bool ptx_machine::decode_memory(step& s, const std::vector<std::string>& name,
       for (const operand& v : values) {
         std::uint64_t word = is_load ? 0 : get(w, v, l);
         if (is_load) {
+          if (early) settled_.insert(at);
           std::memcpy(&word, reinterpret_cast<const void*>(at), bytes);
           if (is_signed(type)) word = cut(static_cast<std::uint64_t>(as_integer(word, type)), 32);
           w.registers[static_cast<std::size_t>(v.reg)][l] = word;
         } else {
+          if (global && settled_.contains(at) && fault_.empty())
+            fault_ = "read before the wait, and written: " + text;
           std::memcpy(reinterpret_cast<void*>(at), &word, bytes);
         }
         at += bytes;

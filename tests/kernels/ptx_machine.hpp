@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -84,6 +85,7 @@ class ptx_machine {
   std::vector<std::pair<std::uint32_t, std::string>> jumps_;  // to be resolved
   std::vector<step> steps_;
   bool starts_early_ = false;
+  std::set<std::uint64_t> settled_;  // addresses read before the wait for other grids
   std::string fault_;
 };
 

@@ -178,6 +178,26 @@ TEST(ptx, the_weights_of_a_segment_are_under_way_before_the_first_product) {
   EXPECT_GE(loads, 9u);
 }
 
+// out = a table's word, which is settled, plus a word that a phase before wrote.
+program looks_up(bool settled) {
+  builder b("looks_up");
+  const val table = b.offset(b.argument_ptr(0), b.group_x(), 4);
+  const auto load = [&] { return b.load(memory_type::i32, table); };
+  const val word = settled ? b.settled(load) : load();
+  b.store(memory_type::i32, b.argument_ptr(2), word + b.load(memory_type::i32, b.argument_ptr(1)));
+  return b.finish();
+}
+
+TEST(ptx, what_is_settled_is_loaded_before_the_wait) {
+  const auto loads_before_the_wait = [](const std::string& text) {
+    const std::size_t wait = text.find("griddepcontrol.wait");
+    return wait != std::string::npos && text.find("ld.global") < wait;
+  };
+  EXPECT_TRUE(loads_before_the_wait(ptx_of(looks_up(true), 90)));
+  EXPECT_FALSE(loads_before_the_wait(ptx_of(looks_up(false), 90)));
+  EXPECT_NE(fingerprint(looks_up(true)), fingerprint(looks_up(false)));
+}
+
 TEST(ptx, eight_columns_go_through_the_tensor_cores_where_there_are_some) {
   program p = linear(q4_k_matrix(8));
   constexpr const char* product = "mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32";

@@ -29,6 +29,7 @@ std::vector<spirv_options> every_way() {
   ways[2].integer_dot = true;
   ways[2].float_controls = true;
   ways[2].fuse_exact = true;
+  ways[2].unpack_half = true;
   ways[3].subgroup_lanes = 64;
   ways[3].short_distances = true;
   ways[4].subgroup_lanes = 16;

@@ -8,7 +8,7 @@ namespace terrane::engine::cuda {
 namespace {
 
 // A thread that sleeps is woken some 50 microseconds late: too much for a copy of ten.
-constexpr std::chrono::microseconds look_for{300};
+constexpr std::chrono::microseconds look_for{600};
 
 // What a call says of its arguments, of a kernel or of a pair of cards, not of this card.
 bool is_refusal(CUresult r) {

@@ -1,5 +1,6 @@
 #include "engine/device/cuda/gpu.hpp"
 
+#include <cstring>
 #include <thread>
 
 namespace terrane::engine::cuda {
@@ -14,6 +15,14 @@ class recorded_list : public command_list {
   }
   const std::shared_ptr<recorded_graph> graph;
 };
+
+// Of `left` launches, those that go into the next graph. Handing over a launch takes the driver a
+// third of a microsecond, a launch takes the card several: the first graphs are of growing length.
+std::size_t piece_of(std::size_t done, std::size_t left) {
+  constexpr std::size_t first = 16, growth = 4;
+  const std::size_t next = done == 0 ? first : growth * done;
+  return left < 2 * next ? left : next;
+}
 
 }  // namespace
 
@@ -39,6 +48,7 @@ result<void> gpu::prepare() {
 gpu::~gpu() {
   keeps_memory(false);
   graphs_.clear();
+  for_next_.reset();
   const driver_functions& cu = card_->functions();
   (void)cu.cuCtxSetCurrent(card_->handle());
   (void)cu.cuStreamSynchronize(card_->steps());
@@ -77,18 +87,31 @@ result<std::unique_ptr<command_list>> gpu::record(std::span<const dispatch> phas
 }
 
 result<std::shared_ptr<recorded_graph>> gpu::make_graph(std::span<const dispatch> phases) {
+  auto graph = std::make_shared<recorded_graph>(*card_, phases);
+  for (std::size_t done = 0; done < phases.size();) {
+    const std::size_t count = piece_of(done, phases.size() - done);
+    if (result<void> ok = add_piece(*graph, phases.subspan(done, count)); !ok)
+      return tl::unexpected<error>(ok.error());
+    done += count;
+  }
+  result<void> ok =
+      card_->check(card_->functions().cuStreamSynchronize(recording_), "cuStreamSynchronize");
+  if (!ok) return tl::unexpected<error>(ok.error());
+  return graph;
+}
+
+result<void> gpu::add_piece(recorded_graph& to, std::span<const dispatch> phases) {
   const driver_functions& cu = card_->functions();
   result<CUgraph> captured = capture(phases);
   if (!captured) return tl::unexpected<error>(captured.error());
-  auto graph = std::make_shared<recorded_graph>(*card_, phases);
-  result<void> ok = card_->check(cu.cuGraphInstantiateWithFlags(&graph->handle, *captured, 0),
+  CUgraphExec piece = nullptr;
+  result<void> ok = card_->check(cu.cuGraphInstantiateWithFlags(&piece, *captured, 0),
                                  "cuGraphInstantiateWithFlags");
   (void)cu.cuGraphDestroy(*captured);
+  if (!ok) return ok;
+  to.pieces.push_back(piece);
   // On the card before the first launch, which would wait for that.
-  if (ok) ok = card_->check(cu.cuGraphUpload(graph->handle, recording_), "cuGraphUpload");
-  if (ok) ok = card_->check(cu.cuStreamSynchronize(recording_), "cuStreamSynchronize");
-  if (!ok) return tl::unexpected<error>(ok.error());
-  return graph;
+  return card_->check(cu.cuGraphUpload(piece, recording_), "cuGraphUpload");
 }
 
 // Launches are captured in one stream, so each phase comes after the one before.
@@ -140,8 +163,8 @@ result<void> gpu::submit(command_list& list) {
   const driver_functions& cu = card_->functions();
   auto& recorded = static_cast<recorded_list&>(list);
   result<void> ok = card_->enter();
-  if (ok)
-    ok = card_->check(cu.cuGraphLaunch(recorded.graph->handle, card_->steps()), "cuGraphLaunch");
+  for (CUgraphExec piece : recorded.graph->pieces)
+    if (ok) ok = card_->check(cu.cuGraphLaunch(piece, card_->steps()), "cuGraphLaunch");
   if (ok) ok = card_->check(cu.cuEventRecord(ended_, card_->steps()), "cuEventRecord");
   if (!ok) return ok;
   count_launches(list.launches);
@@ -161,7 +184,7 @@ result<void> gpu::wait() {
   if (wake_at > std::chrono::steady_clock::now()) std::this_thread::sleep_until(wake_at);
   const CUresult first_look = card_->functions().cuEventQuery(ended_);
   if (first_look != CUDA_ERROR_NOT_READY) {
-    ran->usual = ran->usual * 3 / 4;  // it ended before, who knows when
+    ran->usual -= std::min<std::chrono::nanoseconds>(ran->usual, early);  // before, who knows when
     return card_->check(first_look, "cuEventQuery");
   }
   ok = card_->wait(ended_);
@@ -190,6 +213,22 @@ result<void> gpu::read(const device_memory& from, std::size_t offset, std::span<
   result<void> ok = check_range(from, offset, to.size());
   if (ok && !to.empty()) ok = copier_.read(from.address() + offset, to);
   return ok;
+}
+
+// In the stream of the lists, ahead of the next one.
+result<void> gpu::write_for_next(device_memory& to, std::size_t offset,
+                                 std::span<const std::byte> from) {
+  result<void> ok = check_range(to, offset, from.size());
+  if (!ok || from.empty()) return ok;
+  if (for_next_ == nullptr || for_next_->bytes() < from.size()) {
+    result<std::unique_ptr<device_memory>> pinned = allocate_pinned(*card_, from.size());
+    if (!pinned) return tl::unexpected<error>(pinned.error());
+    for_next_ = std::move(*pinned);
+  }
+  std::memcpy(for_next_->host(), from.data(), from.size());
+  return card_->check(card_->functions().cuMemcpyHtoDAsync(to.address() + offset, for_next_->host(),
+                                                           from.size(), card_->steps()),
+                      "cuMemcpyHtoDAsync");
 }
 
 const std::string& gpu::no_direct_path(device& from) {

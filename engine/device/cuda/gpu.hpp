@@ -10,6 +10,7 @@
 #include "engine/device/cuda/graph_cache.hpp"
 #include "engine/device/cuda/kernel_store.hpp"
 #include "engine/device/cuda/peer_copier.hpp"
+#include "engine/device/cuda/pinned_memory.hpp"
 
 namespace terrane::engine::cuda {
 
@@ -27,6 +28,8 @@ class gpu : public device, public copies_many {
                      std::span<const std::byte> from) override;
   result<void> read(const device_memory& from, std::size_t offset,
                     std::span<std::byte> to) override;
+  result<void> write_for_next(device_memory& to, std::size_t offset,
+                              std::span<const std::byte> from) override;
   result<void> write_many(std::span<const host_range> ranges) override {
     return copier_.copy(ranges, true);
   }
@@ -41,6 +44,12 @@ class gpu : public device, public copies_many {
     return whole ? std::nullopt : std::optional(whole.error());
   }
   void trim() override { pool_.trim(); }
+  // Where the host pins no more, on the card.
+  result<std::unique_ptr<device_memory>> allocate_results(std::size_t bytes) override {
+    result<std::unique_ptr<device_memory>> made = allocate_pinned(*card_, bytes);
+    const bool refused = !made && made.error().code == error_code::no_room;
+    return refused ? device::allocate_results(bytes) : std::move(made);
+  }
 
  protected:
   result<std::unique_ptr<device_memory>> allocate_memory(std::size_t bytes) override {
@@ -65,6 +74,7 @@ class gpu : public device, public copies_many {
   result<void> check_phases(std::span<const dispatch> phases) const;
   result<void> check_range(const device_memory& m, std::size_t offset, std::size_t bytes) const;
   result<std::shared_ptr<recorded_graph>> make_graph(std::span<const dispatch> phases);
+  result<void> add_piece(recorded_graph& to, std::span<const dispatch> phases);
   result<CUgraph> capture(std::span<const dispatch> phases);
   result<void> launch_all(std::span<const dispatch> phases);
 
@@ -74,8 +84,9 @@ class gpu : public device, public copies_many {
   peer_copier peers_;
   kernel_store kernels_;
   std::mutex recording_access_;
-  CUstream recording_ = nullptr;  // lists are captured from it, nothing runs on it
-  graph_cache graphs_;            // under recording_access_
+  CUstream recording_ = nullptr;             // lists are captured from it, nothing runs on it
+  graph_cache graphs_;                       // under recording_access_
+  std::unique_ptr<device_memory> for_next_;  // pinned: what was written for the next list
   // Of the last submitted list.
   CUevent ended_ = nullptr;
   std::chrono::steady_clock::time_point submitted_at_;

@@ -10,9 +10,8 @@ constexpr std::size_t most_launches = 8192;
 }  // namespace
 
 recorded_graph::~recorded_graph() {
-  if (handle == nullptr) return;
   (void)card.functions().cuCtxSetCurrent(card.handle());
-  (void)card.functions().cuGraphExecDestroy(handle);
+  for (CUgraphExec piece : pieces) (void)card.functions().cuGraphExecDestroy(piece);
 }
 
 std::shared_ptr<recorded_graph> graph_cache::find(std::span<const dispatch> phases) {

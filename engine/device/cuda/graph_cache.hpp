@@ -15,8 +15,9 @@
 
 namespace terrane::engine::cuda {
 
-// Launches in their order as one thing that the card runs. It may be launched again before its last
-// run has ended; the driver keeps it until then when it is destroyed.
+// Launches in their order, in graphs that are launched one after another: the first is short, so
+// that the card is at work while the driver is handed the rest. They may be launched again before
+// their last run has ended; the driver keeps them until then when they are destroyed.
 struct recorded_graph {
   recorded_graph(const context& on, std::span<const dispatch> from)
       : card(on), phases(from.begin(), from.end()) {}
@@ -26,7 +27,7 @@ struct recorded_graph {
 
   const context& card;
   const std::vector<dispatch> phases;
-  CUgraphExec handle = nullptr;
+  std::vector<CUgraphExec> pieces;
   // From submission to the end, as it was lately. For the thread that submits and waits.
   std::chrono::nanoseconds usual{0};
 };

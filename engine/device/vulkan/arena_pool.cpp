@@ -55,6 +55,11 @@ result<void> arena::fill(std::uint64_t bytes, std::uint32_t memory_type, bool ma
   VkMemoryRequirements needs{};
   vk.vkGetBufferMemoryRequirements(d, buffer_, &needs);
 
+  if ((needs.memoryTypeBits >> memory_type & 1U) == 0) {
+    return fail(error_code::unsupported, "the driver does not let kernels use this kind of memory",
+                p.info.name);
+  }
+
   VkMemoryAllocateFlagsInfo flags{};
   flags.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO;
   flags.flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT;

@@ -144,6 +144,7 @@ void choose_code(const reported& r, physical_device& d) {
   d.portable_code.integer_dot = r.dot_features.shaderIntegerDotProduct;
   d.dot_product_extension = !r.at_least(VK_API_VERSION_1_3);
   d.code.fuse_exact = !software;
+  d.code.unpack_half = true;  // unless the device shows that it does not
   // Other devices have not been measured with short distances.
   d.code.lavapipe = r.properties12.driverID == VK_DRIVER_ID_MESA_LLVMPIPE &&
                     r.features12.shaderSubgroupExtendedTypes;
@@ -226,6 +227,7 @@ bool choose_memory(const instance_functions& vk, physical_device& d) {
   d.quick_to_read = quick.has_value();
   d.memory_type = quick ? *quick : visible ? *visible : *plain;
   std::optional<std::uint32_t> staging = find_type(m, host | cached, std::nullopt);
+  d.staging_is_cached = staging.has_value();
   if (!staging) staging = find_type(m, host, std::nullopt);
   if (!staging) return false;
   d.staging_type = *staging;

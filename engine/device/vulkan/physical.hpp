@@ -25,6 +25,7 @@ struct physical_device {
   bool mapped = false;             // this process reads and writes it directly
   bool quick_to_read = false;      // ... and reading is cached
   std::uint32_t staging_type = 0;  // host memory for copies where it is not
+  bool staging_is_cached = false;  // ... which this process reads at its own speed
   std::uint64_t largest_allocation = 0;
 
   kernels::spirv_options code;           // what is best here

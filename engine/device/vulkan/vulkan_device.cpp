@@ -5,6 +5,7 @@
 
 #include "engine/device/host_copies.hpp"
 #include "engine/device/vulkan/copier.hpp"
+#include "engine/device/vulkan/half_probe.hpp"
 #include "engine/device/vulkan/pipeline_store.hpp"
 
 namespace terrane::engine {
@@ -61,6 +62,7 @@ class gpu : public device, public copies_many {
     return whole ? std::nullopt : std::optional(whole.error());
   }
   void trim() override { pool_.trim(); }
+  result<std::unique_ptr<device_memory>> allocate_results(std::size_t bytes) override;
 
  protected:
   result<std::unique_ptr<device_memory>> allocate_memory(std::size_t bytes) override {
@@ -116,6 +118,26 @@ gpu::~gpu() {
   device_->functions().vkDeviceWaitIdle(device_->handle());
   if (lists_.handle != VK_NULL_HANDLE)
     device_->functions().vkDestroyCommandPool(device_->handle(), lists_.handle, nullptr);
+}
+
+// An arena by itself, where this process reads at its own speed.
+class host_arena : public device_memory {
+ public:
+  explicit host_arena(std::unique_ptr<arena> memory)
+      : device_memory(memory->address(), memory->bytes(), memory->host()),
+        memory_(std::move(memory)) {}
+
+ private:
+  std::unique_ptr<arena> memory_;
+};
+
+result<std::unique_ptr<device_memory>> gpu::allocate_results(std::size_t bytes) {
+  const physical_device& p = device_->physical();
+  if (p.quick_to_read || !p.staging_is_cached) return device::allocate_results(bytes);
+  auto made = arena::create(*device_, bytes, p.staging_type, true);
+  if (!made) return device::allocate_results(bytes);  // not every driver lets kernels write there
+  std::memset((*made)->host(), 0, bytes);
+  return std::make_unique<host_arena>(std::move(*made));
 }
 
 result<const device_kernel*> gpu::compile(const kernels::program& p) { return pipelines_->get(p); }
@@ -250,6 +272,19 @@ result<void> gpu::write_many(std::span<const host_range> ranges) {
   return {};
 }
 
+// With code as quick as the device shows that it can take.
+result<std::unique_ptr<device>> open_probed(const std::shared_ptr<instance>& i, physical_device p,
+                                            const vulkan_options& options) {
+  auto opened = gpu::open(i, p, options);
+  if (!opened || !p.code.unpack_half) return opened;
+  const result<bool> exact = halves_are_exact(**opened);
+  if (!exact) return tl::unexpected(exact.error());
+  if (*exact) return opened;
+  opened->reset();
+  p.code.unpack_half = false;
+  return gpu::open(i, p, options);
+}
+
 }  // namespace
 }  // namespace vulkan
 
@@ -270,7 +305,7 @@ result<std::unique_ptr<device>> open_vulkan_device(const std::string& name,
     others += (others.empty() ? "" : ", ") + p.info.name;
     if (p.info.name != name) continue;
     if (options.portable_code) p.code = p.portable_code;
-    if (p.refused.empty()) return vulkan::gpu::open(*i, p, options);
+    if (p.refused.empty()) return vulkan::open_probed(*i, p, options);
     refused = p.refused;
   }
   if (!refused.empty())

@@ -318,6 +318,26 @@ TEST_F(cuda_device, phases_are_one_graph_in_their_order) {
   }
 }
 
+// So that the card is at work while the driver is handed the rest.
+TEST_F(cuda_device, many_phases_are_graphs_of_growing_length) {
+  open();
+  auto kernel = card->compile(add_one("one"));
+  ASSERT_TRUE(kernel.has_value());
+  std::vector<dispatch> phases(200);
+  for (std::uint32_t k = 0; k < phases.size(); k++) {
+    phases[k].kernel = *kernel;
+    phases[k].groups_x = k + 1;
+  }
+  auto list = card->record(phases);
+  ASSERT_TRUE(list.has_value()) << to_string(list.error());
+  const std::size_t start = fake.calls.size();
+  ASSERT_TRUE(card->submit(**list).has_value());
+  EXPECT_THAT(fake.calls_since(start),
+              ElementsAre("cuGraphLaunch", "cuGraphLaunch", "cuGraphLaunch", "cuEventRecord"));
+  ASSERT_EQ(fake.run.size(), phases.size());
+  for (std::uint32_t k = 0; k < phases.size(); k++) EXPECT_EQ(fake.run[k].groups_x, k + 1);
+}
+
 TEST_F(cuda_device, a_list_that_was_recorded_before_is_not_recorded_again) {
   open();
   auto kernel = card->compile(add_one());
