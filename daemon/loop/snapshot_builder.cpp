@@ -143,6 +143,7 @@ void snapshot_builder::add_parts(policies::snapshot& s, const engine::engine_sta
     }
     to.pinned = std::any_of(pinned_.begin(), pinned_.end(),
                             [&](const std::string& pattern) { return fits(pattern, to.name); });
+    to.placed_by_user = from.by.starts_with("user ");
     if (from.moved_at) {
       if (moved_[p].first != *from.moved_at) {
         const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(

@@ -120,6 +120,7 @@ std::string where_it_is(const question& q, const snapshot& now) {
   } else {
     text += "; it came there by a move " + format_duration(now.time_ms - p.moved_ms) + " ago";
   }
+  if (p.placed_by_user) text += "; a person put it there, so promotion leaves it";
   if (p.pinned) text += "; it is pinned";
   if (!p.movable) text += "; it cannot be moved";
   return text + ".\n";

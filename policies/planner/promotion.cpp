@@ -75,8 +75,8 @@ void promotion::pin_what_stays(const rule& r) {
     const part_state& part = now_.parts[p];
     const bool fresh =
         part.moved_ms != reading::never && now_.time_ms - part.moved_ms < r.min_stay_ms;
-    const bool stays = part.pinned || !part.movable || fresh || is_held(state_, part.name) ||
-                       is_on_its_way(now_, state_, part.name) ||
+    const bool stays = part.pinned || part.placed_by_user || !part.movable || fresh ||
+                       is_held(state_, part.name) || is_on_its_way(now_, state_, part.name) ||
                        is_pinned_for_flapping(now_, state_, part.name);
     if (stays) asked.pins.push_back({p, running_.where[p], "it stays where it is"});
   }

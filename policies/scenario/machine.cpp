@@ -149,6 +149,7 @@ void machine::arrive(const planned_move& m, std::int64_t now_ms) {
   part_state& p = part(m.subject);
   p.device = m.to;
   p.moved_ms = now_ms;
+  p.placed_by_user = false;
 }
 
 void machine::arrive_kv(const planned_move& m) {

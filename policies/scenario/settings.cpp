@@ -86,6 +86,7 @@ constexpr setting part_settings[] = {
     {{"device", setting_value::device, unit::bytes, "where it is: someone else moved it"},
      [](machine& m, const std::string& who, const written& to, std::int64_t) {
        m.part(who).device = to.text;
+       m.part(who).placed_by_user = true;
      }},
     {{"kv", setting_value::quantity, unit::bytes, "the KV cache beside it"},
      [](machine& m, const std::string& who, const written& to, std::int64_t) {

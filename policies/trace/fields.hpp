@@ -79,6 +79,7 @@ void fields(V& v, is<part_state> auto& x) {
   v.later(added::shared_bytes, x.shared_bytes);
   v("movable", x.movable);
   v("pinned", x.pinned);
+  v.later(added::placed_by_user, x.placed_by_user);
   v.time("moved_ms", x.moved_ms);
   v("measured", x.measured);
 }

@@ -8,7 +8,7 @@
 
 namespace terrane::policies::trace {
 
-inline constexpr int version = 3;
+inline constexpr int version = 4;
 
 template <class T>
 struct added_field {
@@ -31,6 +31,7 @@ inline constexpr added_field<std::uint32_t> rank{3, "rank", 0};
 inline constexpr added_field<std::uint64_t> kv_most_bytes{3, "kv_most_bytes", 0};
 inline constexpr added_field<std::int32_t> shared{3, "shared", -1};
 inline constexpr added_field<std::uint64_t> shared_bytes{3, "shared_bytes", 0};
+inline constexpr added_field<bool> placed_by_user{4, "placed_by_user", false};
 
 // Of planned moves.
 inline constexpr added_field<double> predicted_token_ms{3, "predicted_token_ms", 0};

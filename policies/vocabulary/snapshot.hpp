@@ -112,6 +112,7 @@ struct part_state {
   std::uint64_t shared_bytes = 0;
   bool movable = true;                     // the engine can move this part at all
   bool pinned = false;                     // the administrator wants it to stay
+  bool placed_by_user = false;             // a person moved it there; promotion leaves it
   std::int64_t moved_ms = reading::never;  // when it last arrived by a move; never: since loading
   std::vector<part_time> measured;         // where it has run
 };

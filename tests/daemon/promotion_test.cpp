@@ -1,5 +1,7 @@
 // Parts are promoted into room once the daemon runs, what that was predicted to do is set beside
 // what it did, and a user over a quota is refused: policies and engine together.
+#include <algorithm>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -149,6 +151,21 @@ TEST_F(promotion_test, parts_go_to_the_faster_device_and_explain_says_what_came_
   EXPECT_NEAR(status.predictions[0].median_ratio,
               static_cast<double>(moved) / static_cast<double>(planned), 0.01);
   EXPECT_EQ(status.predictions[1].of, ipc::prediction_of::token_time);
+}
+
+TEST_F(promotion_test, what_a_person_moves_stays_where_they_put_it) {
+  start(5);
+  ticks(13);
+  end_moves();
+  ASSERT_THAT(places(), Each(1U));
+  EXPECT_FALSE(answered([&](const ipc::varlink::reply& to) {
+                 answers->move(root, {{"head"}, "cpu", std::nullopt}, ipc::move_stream(to));
+               }).error);
+  ticks(900);
+  end_moves();
+  const std::vector<std::uint32_t> on = places();
+  EXPECT_EQ(std::ranges::count(on, 0U), 1);
+  EXPECT_EQ(on[*t.engine->loaded_model().find_part("head")], 0U);
 }
 
 TEST_F(promotion_test, a_slower_device_is_left_out_and_why_says_who_looks) {
