@@ -108,19 +108,21 @@ void part_recorder::select_rows() {
 }
 
 void part_recorder::normalise(const workspace_area& from, std::uint32_t rows, tensor_place weight,
-                              std::initializer_list<tensor_place> readers) {
+                              std::initializer_list<tensor_place> readers, bool in_pairs) {
   kernels::activation_spec spec;
   spec.source = kernels::activation_source::rms_norm;
   spec.k = model_.config().hidden;
   spec.input_stride = spec.k;
   spec.eps = model_.config().norm_epsilon;
   spec.outputs = kinds(readers);
-  spec.rows_together = kernels::rows_together(rows);
+  spec.in_pairs = in_pairs;
+  spec.rows_together = kernels::rows_together(in_pairs ? 2 * rows : rows);
   spec = laid_out(spec, std::get<activation_layout>(layout_of({spec, rows})));
+  made_in_parts_ = false;
   const workspace::areas& at = workspace_.at();
   append(
-      key_of("rms_norm", spec.k, spec.eps, kinds_text(spec.outputs), spec.rows_together, spec.warps,
-             spec.parts),
+      key_of("rms_norm", spec.k, spec.eps, kinds_text(spec.outputs), spec.rows_together,
+             spec.in_pairs, spec.warps, spec.parts),
       [&] { return kernels::activation(spec); }, kernels::activation_grid(spec, rows),
       {workspace_.address(from), address(weight), workspace_.address(at.q8_by_32),
        workspace_.address(at.f16), workspace_.address(at.f32), workspace_.address(at.q8_by_256)});
@@ -134,9 +136,11 @@ void part_recorder::activate(kernels::activation_source source, const workspace_
   spec.k = static_cast<std::uint32_t>(tensor(*readers.begin()).k);
   spec.input_stride = stride;
   spec.up_offset = up_offset;
+  spec.in_parts = true;
   spec.outputs = kinds(readers);
   spec.rows_together = kernels::rows_together(size_.rows);
   spec = laid_out(spec, std::get<activation_layout>(layout_of({spec, size_.rows})));
+  made_in_parts_ = true;
   const workspace::areas& at = workspace_.at();
   append(key_of("activation", static_cast<int>(source), spec.k, stride, up_offset,
                 kinds_text(spec.outputs), spec.rows_together, spec.warps, spec.parts),
@@ -162,6 +166,7 @@ void part_recorder::record(const product& p) {
   kernels::linear_spec spec;
   spec.output_stride = p.stride;
   spec.rows_together = kernels::rows_together(p.rows);
+  spec.in_parts = made_in_parts_ && kinds(p.matrices).q8_by_256;
   spec.add_residual = p.added;
   const workspace::areas& at = workspace_.at();
   std::array<std::uint64_t, 3> weights{};
@@ -178,8 +183,8 @@ void part_recorder::record(const product& p) {
   const auto layout = std::get<linear_layout>(layout_of({spec, p.rows}));
   spec = laid_out(spec, layout, p.rows);
   append(
-      key_of("linear", spec.k, p.stride, p.added, spec.rows_together, spec.columns, spec.warps,
-             spec.row_warps, spec.together, spec.fetch_ahead, key),
+      key_of("linear", spec.k, p.stride, p.added, spec.in_parts, spec.rows_together, spec.columns,
+             spec.warps, spec.row_warps, spec.together, spec.fetch_ahead, key),
       [&] { return kernels::linear(spec); }, kernels::linear_grid(spec, p.rows),
       {workspace_.address(at.q8_by_32), workspace_.address(at.f16), workspace_.address(at.f32),
        p.to, p.to, weights[0], weights[1], weights[2], workspace_.address(at.q8_by_256)},
@@ -252,8 +257,15 @@ void part_recorder::combine(std::uint32_t layer, row_range rows) {
 void part_recorder::give_logits() {
   constexpr tensor_place norm{0, 0}, output{1, 0};
   select_rows();
-  normalise(workspace_.at().selected, size_.logits, norm, {output});
-  record({{output}, workspace_.logits(), workspace_.logits_stride(), size_.logits});
+  const std::uint32_t stride = workspace_.logits_stride(), rows = size_.logits;
+  const kernels::activation_set read = kinds({output});
+  const bool in_pairs = read.q8_by_32 || read.q8_by_256;
+  normalise(workspace_.at().selected, rows, norm, {output}, in_pairs);
+  if (!in_pairs) return record({{output}, workspace_.logits(), stride, rows});
+  const std::uint64_t pairs = workspace_.address(workspace_.at().pairs);
+  record({{output}, pairs, stride, 2 * rows});
+  append(key_of("add_pairs", stride), [&] { return kernels::add_pairs(stride); },
+         kernels::add_pairs_grid(stride, rows), {pairs, workspace_.logits()});
 }
 
 }  // namespace terrane::engine

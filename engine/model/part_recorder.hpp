@@ -63,11 +63,11 @@ class part_recorder {
   void embed(tensor_place matrix);  // times model_config::embedding_scale
   // The rows whose logits are wanted, from hidden to selected.
   void select_rows();
-  // RMSNorm of `from`, in every kind that `readers` need.
+  // RMSNorm of `from`, in every kind that `readers` need; quantised rows in pairs if asked for.
   void normalise(const workspace_area& from, std::uint32_t rows, tensor_place weight,
-                 std::initializer_list<tensor_place> readers);
+                 std::initializer_list<tensor_place> readers, bool in_pairs = false);
   // As they are, or silu(gate) * up, or gelu(gate) * up, of `from`, in every kind that `readers`
-  // need.
+  // need. What no norm has made even: blocks of 256 are rounded in parts.
   void activate(kernels::activation_source source, const workspace_area& from, std::uint32_t stride,
                 std::uint32_t up_offset, std::initializer_list<tensor_place> readers);
   // Matrices over the activations made last, side by side in `to`, each starting at a multiple
@@ -89,7 +89,9 @@ class part_recorder {
   void combine(std::uint32_t layer, row_range rows);
   std::vector<row_range> attention_passes() const;
   // Of the rows that want them: a head whose first block is its norm and whose second is its
-  // matrix.
+  // matrix. Where its activations are quantised they come in pairs, as rounding them once moves
+  // the likeliest token more often than all of the layers do (kernels/README.md), and their rows
+  // are few.
   void give_logits();
 
   const workspace& where() const { return workspace_; }
@@ -124,6 +126,7 @@ class part_recorder {
   step_size size_;
   const model_part* part_ = nullptr;
   std::vector<resident_block_ptr> blocks_;
+  bool made_in_parts_ = false;  // how the activations made last are rounded
   std::vector<dispatch> phases_;
   std::optional<error> failure_;
 };

@@ -56,7 +56,7 @@ workspace::workspace(device& on, const model& of, const workspace_shape& shape)
     std::uint32_t row = 0;
     for (std::uint32_t k : {c.hidden, static_cast<std::uint32_t>(q), c.feed_forward})
       if (k % block == 0) row = std::max(row, kernels::q8_row_layout(k, block).row_bytes());
-    return area(rows * row);
+    return area(std::max<std::uint64_t>(rows, 2 * shape.logit_rows()) * row);
   };
   areas_.q8_by_32 = q8_area(32);
   areas_.q8_by_256 = q8_area(256);
@@ -66,6 +66,7 @@ workspace::workspace(device& on, const model& of, const workspace_shape& shape)
   areas_.q = area(rows * q * 4);
   areas_.attended = area(rows * q * 4);
   areas_.gate_up = area(rows * gate_up_stride_ * 4);
+  areas_.pairs = area(2 * logits_bytes());
   const std::uint64_t of_a_row = std::uint64_t{shape.pages_per_slot()} * partial_row_bytes_;
   areas_.partials = area(std::max(of_a_row, std::min(rows * of_a_row, shape.attention_bytes)));
   areas_.total = next;

@@ -99,6 +99,7 @@ class workspace {
     workspace_area selected;                       // the rows whose logits are wanted
     workspace_area q8_by_32, q8_by_256, f16, f32;  // activations for the next matrices
     workspace_area qkv, q, attended, gate_up;
+    workspace_area pairs;     // what logits are sums of: f32 [2 * rows with logits][logits_stride]
     workspace_area partials;  // f32 [chunk][rows attended together][head][head_size + 2]
     std::uint64_t total = 0;
   };

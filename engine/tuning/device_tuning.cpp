@@ -87,7 +87,7 @@ std::string words_of(const kernels::linear_spec& shape) {
     out += std::to_string(m.n);
     last = m.format;
   }
-  return out + (shape.add_residual ? ", added" : "");
+  return out + (shape.in_parts ? ", in parts" : "") + (shape.add_residual ? ", added" : "");
 }
 
 std::string words_of(const kernels::attention_shape& shape) {
@@ -100,8 +100,10 @@ std::string words_of(const kernels::activation_spec& shape) {
   constexpr const char* sources[] = {"plain", "norm", "silu", "gelu"};
   return std::string(sources[static_cast<std::size_t>(shape.source)]) + ", K " +
          std::to_string(shape.k) + (shape.outputs.q8_by_32 ? ", by 32" : "") +
-         (shape.outputs.q8_by_256 ? ", by 256" : "") + (shape.outputs.f16 ? ", f16" : "") +
-         (shape.outputs.f32 ? ", f32" : "");
+         (shape.outputs.q8_by_256 ? ", by 256" : "") +
+         (shape.outputs.q8_by_256 && shape.in_parts ? " in parts" : "") +
+         (shape.outputs.f16 ? ", f16" : "") + (shape.outputs.f32 ? ", f32" : "") +
+         (shape.in_pairs ? ", in pairs" : "");
 }
 
 }  // namespace

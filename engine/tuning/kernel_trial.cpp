@@ -219,7 +219,8 @@ class activation_trial final : public kernel_trial {
     std::size_t bytes = 0;
     const auto area = [&](std::size_t row_bytes) {
       const std::size_t at = bytes;
-      bytes += aligned((rows_ + few_rows - 1) / few_rows * few_rows * row_bytes);
+      const std::uint32_t written = spec_.in_pairs ? 2 * rows_ : rows_;
+      bytes += aligned((written + few_rows - 1) / few_rows * few_rows * row_bytes);
       return at;
     };
     by_32_ = area(kernels::q8_row_layout(spec_.k, 32).row_bytes());

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "kernels/contract/scalars.hpp"
 #include "kernels/mix_bits.hpp"
 
 namespace terrane::engine {
@@ -61,6 +62,10 @@ std::vector<std::byte> made_up_q8_rows(std::uint32_t k, std::uint32_t block, std
       }
       std::memcpy(&out[layout.sum_at(row, sixteen)], &sum, 4);
       if (block != 256) continue;
+      const auto factor =
+          static_cast<std::int32_t>(1 + mix_bits(sixteen / 2 + 1) % kernels::contract::most_factor);
+      std::memcpy(&out[layout.factor_at(row, sixteen / 2)], &factor, 4);
+      sum *= factor;
       out[layout.low_sum_at(row, sixteen)] = static_cast<std::byte>(sum & 127);
       out[layout.high_sum_at(row, sixteen)] = static_cast<std::byte>(sum >> 7);
     }

@@ -14,7 +14,7 @@ namespace terrane::engine {
 std::vector<float> made_up_floats(std::size_t n);
 // n f16 numbers between -1 and 1, none denormal.
 std::vector<std::uint16_t> made_up_halves(std::size_t n);
-// Quantised rows of k elements in blocks of `block`, as q8_row_layout says.
+// Quantised rows of k elements in blocks of `block`, those of 256 in parts, as q8_row_layout says.
 std::vector<std::byte> made_up_q8_rows(std::uint32_t k, std::uint32_t block, std::uint32_t rows,
                                        std::uint32_t rows_together);
 // Packed weights of 32 rows of k elements: packed_group_bytes() of them.

@@ -96,6 +96,19 @@ quantisation quantise_block(val amax_bits) {
   return {b.select(zero_block, zero, scale), b.select(zero_block, zero, inverse)};
 }
 
+part_quantisation quantise_part(const quantisation& block, val amax_bits) {
+  builder& b = amax_bits.owner();
+  constexpr float most = most_factor;
+  // The part's largest element in eighths of the block's, up unless it is above by next to nothing:
+  // 127 steps and a bit round to 127. Bounds are for what is not finite.
+  val eighths = (as_float(amax_bits) * block.inverse) * f(amax_bits, most / 127.0f);
+  val factor = round_to_int(eighths + f(amax_bits, 0.499f));
+  factor = smin(smax(factor, b.i32(1)), b.i32(most_factor));
+  // rcp is exact for powers of two.
+  val finer = f(amax_bits, most) * rcp(b.unary(opcode::i2f, factor));
+  return {factor, {block.scale * f(amax_bits, 1.0f / most), block.inverse * finer}};
+}
+
 val quantise(val x, const quantisation& block) { return round_to_int(x * block.inverse); }
 
 val score_weight(val score, val maximum) {

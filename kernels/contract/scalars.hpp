@@ -34,6 +34,17 @@ struct quantisation {
 quantisation quantise_block(val amax_bits);
 val quantise(val x, const quantisation& block);  // i32 in [-127, 127]
 
+// A part of a block with finer steps: `factor` (i32, 1..most_factor) of them are most_factor of
+// the block's. The least that keeps q of the part in [-127, 127]; most_factor gives the block's own
+// steps, to the bit. `amax_bits` is the part's; the scale is the block's for products of q and
+// factor, amax * (1/127) / most_factor.
+inline constexpr int most_factor = 8;
+struct part_quantisation {
+  val factor;
+  quantisation steps;
+};
+part_quantisation quantise_part(const quantisation& block, val amax_bits);
+
 // Attention. The weight of a score against a maximum: exp(s - m), 0 where s - m < -40.
 val score_weight(val score, val maximum);
 val mix(val x, val a, val y, val b);  // x*a + y*b: two products, one sum

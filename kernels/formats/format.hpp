@@ -27,6 +27,8 @@ namespace terrane::kernels {
 // block anyway, so the finer scales of q8_by_32 cost nothing and keep more of the activation
 // (measured: kernels/README.md).
 enum class activation_kind : std::uint8_t { q8_by_32, q8_by_256, f16, f32 };
+// Elements of a part of a block of 256, where rows are rounded in parts.
+inline constexpr std::uint32_t part_elements = 32;
 // How many bits of a sum of 16 quantised activations its low byte holds (kernels/ops:
 // q8_row_layout).
 inline constexpr int sum_low_bits = 7;

@@ -35,7 +35,7 @@ val segment(const segment_context& s) {
     std::array<val, 2> tiles = {dots, carried[0]};
     return b.tile_map(tiles, s.columns, [&](val column, const vals& e) {
       val is = e[0] - (s.block_sum(column, block) << iq4_table.offset_bits);
-      return vals{e[1] + sc * is};
+      return vals{e[1] + s.in_part(column, block, sc * is)};
     });
   });
   val d = half(b, head & b.u32(0xffffu));

@@ -32,7 +32,8 @@ vals add_quarter(const segment_context& s, const vals& totals, val block, val sc
   val sc1 = four_bits(at + 8), m1 = four_bits(at + 12);
   return b.tile_map(tiles, s.columns, [&](val column, const vals& e) {
     const vals bs = s.two_sums(column, block);
-    return vals{(e[2] + sc0 * e[0]) + sc1 * e[1], e[3] + (m0 * bs[0] + m1 * bs[1])};
+    return vals{e[2] + s.in_part(column, block, sc0 * e[0] + sc1 * e[1]),
+                e[3] + s.in_part(column, block, m0 * bs[0] + m1 * bs[1])};
   });
 }
 

@@ -48,7 +48,8 @@ val add_quarter(const segment_context& s, val total, val block, val scales, int 
   val sc1 = (lshr(scales, at + 8) & b.i32(255)) - b.i32(32);
   return b.tile_map(tiles, s.columns, [&](val column, const vals& e) {
     const vals bs = s.two_sums(column, block);
-    return vals{e[2] + (sc0 * (e[0] - (bs[0] << 2)) + sc1 * (e[1] - (bs[1] << 2)))};
+    const val of_block = sc0 * (e[0] - (bs[0] << 2)) + sc1 * (e[1] - (bs[1] << 2));
+    return vals{e[2] + s.in_part(column, block, of_block)};
   })[0];
 }
 

@@ -33,8 +33,10 @@ val add_quarter(const segment_context& s, val sum, val block, val scales, int j,
                               b.tile_dot(zero, x1, s.stride, all.last(4), 6), sum};
   int shift = 16 * (j % 2);
   val sc0 = ashr(scales << (24 - shift), 24), sc1 = ashr(scales << (16 - shift), 24);
-  return b.tile_map(tiles, s.columns,
-                    [&](val, const vals& e) { return vals{(e[2] + sc0 * e[0]) + sc1 * e[1]}; })[0];
+  return b.tile_map(tiles, s.columns, [&](val column, const vals& e) {
+    if (!s.in_parts) return vals{(e[2] + sc0 * e[0]) + sc1 * e[1]};
+    return vals{e[2] + s.in_part(column, block, sc0 * e[0] + sc1 * e[1])};
+  })[0];
 }
 
 // 32 * (sum of sc*bs over the sixteens), which comes off S because weights go unsigned. Scales go

@@ -22,10 +22,17 @@ val segment_context::block_sum(val column, val block) const {
   return two[0] + two[1];
 }
 
-val segment_context::times_sums(const vals& factors, int bits) const {
+val segment_context::in_part(val column, val block, val product) const {
+  if (!in_parts) return product;
+  const val first = b.offset(factors, column * scale_stride, 1);
+  return product * b.load(memory_type::i32, b.offset(first, block, 4 * rows_together));
+}
+
+val segment_context::times_sums(const vals& of_sixteens, int bits) const {
   const val zero = b.tile_zero(scalar_type::i32, columns);
-  const std::array<val, 2> halves = {b.tile_dot(zero, low_sums, sum_byte_stride, factors, bits),
-                                     b.tile_dot(zero, high_sums, sum_byte_stride, factors, bits)};
+  const std::array<val, 2> halves = {
+      b.tile_dot(zero, low_sums, sum_byte_stride, of_sixteens, bits),
+      b.tile_dot(zero, high_sums, sum_byte_stride, of_sixteens, bits)};
   return b.tile_map(halves, columns,
                     [&](val, const vals& e) { return vals{(e[1] << sum_low_bits) + e[0]}; })[0];
 }

@@ -27,6 +27,9 @@ struct segment_context {
   // for formats of 256 the sums' low and high bytes. Strides are bytes between columns.
   val q = {}, scales = {}, sums = {}, low_sums = {}, high_sums = {};
   val scale_stride = {}, sum_stride = {}, sum_byte_stride = {};
+  // i32 factors of each part, with the strides of scales; where rows are rounded in parts.
+  val factors = {};
+  bool in_parts = false;
   std::uint32_t rows_together = 1;
   bool scale_for_each_block = false;  // of 32; else one for the segment
 
@@ -40,9 +43,12 @@ struct segment_context {
   val scale(val column, val block) const;
   val block_sum(val column, val block) const;
   vals two_sums(val column, val block) const;
-  // The tile of the sums over all 16 sixteens of factor * sum; `factors`: 4 words of 16 bytes,
-  // unsigned, of which `bits` are used. Formats of 256 only.
-  val times_sums(const vals& factors, int bits) const;
+  // What an integer product of a block of 32 counts for in a sum over a super-block: the product,
+  // times the factor of the block, which is a part, where rows are rounded in parts.
+  val in_part(val column, val block, val product) const;
+  // The tile of the sums over all 16 sixteens of weight * sum, a part's factor included;
+  // `of_sixteens`: 4 words of 16 bytes, unsigned, of which `bits` are used. Formats of 256 only.
+  val times_sums(const vals& of_sixteens, int bits) const;
 };
 
 // Address of unit `unit` (an i32, or a constant) of a plane that starts `plane_offset` bytes into a

@@ -34,13 +34,16 @@ val super_block_segment(const segment_context& s, int bits,
   vals sums = b.loop(b.i32(0), b.i32(4), 1, {zero}, [&](val group, const vals& carried) {
     val is_low_half = lt(group, b.i32(2));
     val sc = b.select(is_low_half, scales.sc_low, scales.sc_high);
-    const val block = group << 1, even = block & b.i32(2), odd = even + b.i32(1);
+    const val block = group << 1, next = block + b.i32(1);
+    const val even = block & b.i32(2), odd = even + b.i32(1);
     val low = b.tile_dot(zero, s.q_of(block), s.stride, words(group, false), bits);
-    val high = b.tile_dot(zero, s.q_of(block + b.i32(1)), s.stride, words(group, true), bits);
+    val high = b.tile_dot(zero, s.q_of(next), s.stride, words(group, true), bits);
     val sc0 = byte_of(b, sc, even), sc1 = byte_of(b, sc, odd);
     std::array<val, 3> tiles = {low, high, carried[0]};
-    return b.tile_map(tiles, s.columns,
-                      [&](val, const vals& e) { return vals{(e[2] + sc0 * e[0]) + sc1 * e[1]}; });
+    return b.tile_map(tiles, s.columns, [&](val column, const vals& e) {
+      const val first = s.in_part(column, block, sc0 * e[0]);
+      return vals{(e[2] + first) + s.in_part(column, next, sc1 * e[1])};
+    });
   });
   vals minima;
   for (val four : {scales.m_low, scales.m_high})

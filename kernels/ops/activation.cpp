@@ -17,13 +17,12 @@ class activation_builder {
  public:
   explicit activation_builder(const activation_spec& spec)
       : spec_(spec), run_(spec.outputs.q8_by_256 ? 256 : warp_lanes), b_(name(spec), spec.warps) {
-    if (spec.outputs.q8_by_32)
-      quantised_.push_back({2, q8_row_layout(spec.k, 32, spec.rows_together)});
-    if (spec.outputs.q8_by_256)
-      quantised_.push_back({5, q8_row_layout(spec.k, 256, spec.rows_together)});
     assert(spec.k % warp_lanes == 0 && "K is a multiple of 32");
     assert(spec.parts >= 1 && "a row is shared by workgroups");
+    assert(!(spec.in_pairs && spec.in_parts) && "one of the two");
     row_ = b_.group_x();
+    if (spec.outputs.q8_by_32) add_quantised(2, 32);
+    if (spec.outputs.q8_by_256) add_quantised(5, 256);
     x_ = b_.offset(b_.argument_ptr(0), row_, 4 * spec.input_stride);
   }
 
@@ -75,11 +74,20 @@ class activation_builder {
     return x;
   }
 
-  // A kind of quantised row that is written, and the argument that says where.
+  // A kind of quantised row that is written, and the argument and the row that say where.
   struct quantised_row {
     int slot;
     q8_row_layout layout;
+    val row;
+    bool of_rest;  // of what rounding the one before has left
   };
+
+  void add_quantised(int slot, std::uint32_t block) {
+    const q8_row_layout layout(spec_.k, block, spec_.rows_together);
+    if (!spec_.in_pairs) return quantised_.push_back({slot, layout, row_, false});
+    quantised_.push_back({slot, layout, row_ << 1, false});
+    quantised_.push_back({slot, layout, (row_ << 1) + b_.i32(1), true});
+  }
 
   // Runs of a quantisation block each (the larger, if both kinds are written) that a workgroup
   // takes: [first_run(), first_run() + runs_here()), cut at the row's end.
@@ -104,12 +112,16 @@ class activation_builder {
       vals y;
       for (std::uint32_t v = 0; v < vectors; v++)
         y.push_back(element(first + b_.u32(v * warp_lanes)));
-      std::vector<std::vector<contract::quantisation>> scales;
-      for (const quantised_row& q : quantised_) scales.push_back(quantisations(y, q.layout.block));
+      std::vector<vals> rows;  // what each kind is made of
+      std::vector<std::vector<quantised_vector>> roundings;
+      for (const quantised_row& q : quantised_) {
+        rows.push_back(q.of_rest ? rest_of(rows.back(), roundings.back()) : y);
+        roundings.push_back(roundings_of(rows.back(), q));
+      }
       auto store = [&] {
         store_floats(first, y);
         for (std::size_t k = 0; k < quantised_.size(); k++)
-          store_quantised(quantised_[k], first, y, scales[k]);
+          store_quantised(quantised_[k], first, rows[k], roundings[k]);
       };
       if (runs_fit())
         store();
@@ -118,27 +130,67 @@ class activation_builder {
     });
   }
 
-  // Of each block of a run.
-  std::vector<contract::quantisation> quantisations(const vals& y, std::uint32_t block) {
-    std::vector<contract::quantisation> out;
-    std::size_t vectors = block / warp_lanes;
+  // How 32 elements are rounded. `factor` where rows are rounded in parts.
+  struct quantised_vector {
+    contract::quantisation steps;
+    val factor;
+  };
+
+  bool in_parts(const quantised_row& q) const { return q.layout.block == 256 && spec_.in_parts; }
+
+  std::vector<quantised_vector> roundings_of(const vals& y, const quantised_row& q) {
+    std::vector<quantised_vector> out;
+    const std::size_t vectors = q.layout.block / warp_lanes;
     for (std::size_t first = 0; first < y.size(); first += vectors) {
-      val largest = contract::magnitude_bits(y[first]);
-      for (std::size_t v = first + 1; v < first + vectors; v++)
-        largest = smax(largest, contract::magnitude_bits(y[v]));
-      out.push_back(contract::quantise_block(b_.unary(opcode::lane_max, largest)));
+      vals largest;
+      for (std::size_t v = first; v < first + vectors; v++)
+        largest.push_back(contract::magnitude_bits(y[v]));
+      if (in_parts(q))
+        add_parts(largest, out);
+      else
+        out.insert(out.end(), vectors, {block_of(largest), val()});
     }
     return out;
+  }
+
+  vals rest_of(const vals& y, const std::vector<quantised_vector>& roundings) {
+    vals rest;
+    for (std::size_t v = 0; v < y.size(); v++) {
+      const val q = contract::quantise(y[v], roundings[v].steps);
+      const val rounded = b_.unary(opcode::i2f, q) * roundings[v].steps.scale;
+      rest.push_back(contract::store_rule(y[v] - rounded));
+    }
+    return rest;
+  }
+
+  contract::quantisation block_of(const vals& magnitudes) {
+    return contract::quantise_block(b_.unary(opcode::lane_max, largest_of(magnitudes)));
+  }
+
+  void add_parts(const vals& magnitudes, std::vector<quantised_vector>& to) {
+    vals parts;
+    for (val m : magnitudes) parts.push_back(b_.unary(opcode::lane_max, m));
+    const contract::quantisation block = contract::quantise_block(largest_of(parts));
+    for (val p : parts) {
+      const contract::part_quantisation part = contract::quantise_part(block, p);
+      to.push_back({part.steps, part.factor});
+    }
+  }
+
+  static val largest_of(const vals& magnitudes) {
+    val largest = magnitudes[0];
+    for (val m : magnitudes) largest = smax(largest, m);
+    return largest;
   }
 
   // The row's piece `piece` of those of `piece_bytes` that alternate between the rows of a tile;
   // `offset`: where they start in a tile.
   val place(const quantised_row& q, std::uint32_t offset, val piece, std::uint32_t piece_bytes) {
     const std::uint32_t together = q.layout.rows_together;
-    val tile = b_.argument_ptr(q.slot), row = row_;
-    if (together > 1) row = lshr(row_, std::countr_zero(together));
+    val tile = b_.argument_ptr(q.slot), row = q.row;
+    if (together > 1) row = lshr(q.row, std::countr_zero(together));
     tile = b_.offset(b_.offset(tile, row, q.layout.tile_bytes), offset);
-    if (together > 1) tile = b_.offset(tile, row_ & b_.u32(together - 1), piece_bytes);
+    if (together > 1) tile = b_.offset(tile, q.row & b_.u32(together - 1), piece_bytes);
     return b_.offset(tile, piece, piece_bytes * together);
   }
 
@@ -154,17 +206,20 @@ class activation_builder {
   }
 
   void store_quantised(const quantised_row& q, val first, const vals& y,
-                       const std::vector<contract::quantisation>& scales) {
-    std::size_t vectors = q.layout.block / warp_lanes;
+                       const std::vector<quantised_vector>& roundings) {
+    const std::size_t vectors = q.layout.block / warp_lanes;
+    const val block = lshr(first, q.layout.block == 256 ? 8 : 5);
     for (std::size_t v = 0; v < y.size(); v++) {
       const val piece = lshr(first, 5) + b_.u32(static_cast<std::uint32_t>(v));
       b_.store_lanes(memory_type::i8, place(q, 0, piece, 32),
-                     contract::quantise(y[v], scales[v / vectors]));
-    }
-    const val block = lshr(first, q.layout.block == 256 ? 8 : 5);
-    for (std::size_t k = 0; k < scales.size(); k++) {
-      const val own = block + b_.u32(static_cast<std::uint32_t>(k));
-      b_.store(memory_type::f32, place(q, q.layout.scales_offset, own, 4), scales[k].scale);
+                     contract::quantise(y[v], roundings[v].steps));
+      if (in_parts(q))
+        b_.store(memory_type::i32, place(q, q.layout.factors_offset, piece, 4),
+                 roundings[v].factor);
+      if (v % vectors != 0) continue;
+      const val own = block + b_.u32(static_cast<std::uint32_t>(v / vectors));
+      b_.store(memory_type::f32, place(q, q.layout.scales_offset, own, 4),
+               roundings[v].steps.scale);
     }
   }
 
@@ -179,11 +234,19 @@ class activation_builder {
         sum = b_.dot4(b_.u32(0x01010101u), word, sum, 1);
       b_.store_lanes(memory_type::i32, place(q, q.layout.sums_offset, lshr(first, 1), 8), sum);
       if (q.layout.block != 256) return;
+      sum = times_factor(q, first + b_.lane(), sum);
       b_.store_lanes(memory_type::i8, place(q, q.layout.low_sums_offset, lshr(first, 4), 16),
                      low_part(sum));
       b_.store_lanes(memory_type::i8, place(q, q.layout.high_sums_offset, lshr(first, 4), 16),
                      high_part(sum));
     });
+  }
+
+  // A lane's sum of sixteen `index` (an i32 a lane), times the factor of its part.
+  val times_factor(const quantised_row& q, val index, val sum) {
+    if (!in_parts(q)) return sum;
+    const val at = place(q, q.layout.factors_offset, lshr(index, 1), 4);
+    return sum * b_.load(memory_type::i32, at);
   }
 
   val low_part(val sum) { return sum & b_.i32((1 << sum_low_bits) - 1); }
@@ -204,6 +267,7 @@ class activation_builder {
       const val here = ult(index, end);
       b_.store_if(here, memory_type::i32, half_of(q.layout.sums_offset, index, 4), sum);
       if (q.layout.block != 256) return;
+      sum = times_factor(q, read, sum);
       auto byte_of = [&](std::uint32_t offset) {
         return b_.offset(place(q, offset, lshr(index, 4), 16), index & b_.i32(15), 1);
       };

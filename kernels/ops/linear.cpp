@@ -175,6 +175,8 @@ class linear_builder {
     s.low_sums = piece(layout.low_sums_offset, 16, 1);
     s.high_sums = piece(layout.high_sums_offset, 16, 1);
     s.sum_byte_stride = stride(16);
+    s.in_parts = spec_.in_parts;
+    s.factors = piece(layout.factors_offset, 4, segment_elements / part_elements);
   }
 
   // Sums of segments start from +0 and so are never -0: a segment of one term need not start there.

@@ -39,24 +39,29 @@ struct activation_set {
 // product can take them: the lower sum_low_bits of each, then what is above (a sum of 16 is less
 // than 2^11). K is a multiple of 32 and of the block, which is 32 or 256.
 //
+// A row may be rounded in parts: then each part_elements of a block of 256 have
+// an i32 factor of 1..8, and stand for q * factor * d. The sums in two bytes are times the factor
+// (16 * 127 * 8 fits), those in i32 are of q alone.
+//
 // Rows lie in tiles of `rows_together`. A tile is q[K / 32][row][32], then d[K / block][row], then
-// sums[K / 32][row][2], then low[K / 256][row][16], then high likewise: what a kernel reads of
-// neighbouring rows is near, and a tile of one row is a plain row.
+// sums[K / 32][row][2], then low[K / 256][row][16], then high likewise, then factor[K / 32][row]:
+// what a kernel reads of neighbouring rows is near, and a tile of one row is a plain row.
 struct q8_row_layout {
   q8_row_layout(std::uint32_t k, std::uint32_t block, std::uint32_t rows_together = 1);
   std::uint32_t block, rows_together;
   // Bytes from a tile's start.
-  std::uint32_t scales_offset, sums_offset, low_sums_offset, high_sums_offset;
+  std::uint32_t scales_offset, sums_offset, low_sums_offset, high_sums_offset, factors_offset;
   std::uint32_t tile_bytes;
   std::uint32_t row_bytes() const { return tile_bytes / rows_together; }  // a multiple of 64
 
   // Bytes from the start of row 0: of element i, of the scale of block i, of the sum of sixteen i
-  // and its two bytes.
+  // and its two bytes, of the factor of part i.
   std::size_t q_at(std::uint32_t row, std::uint32_t i) const;
   std::size_t scale_at(std::uint32_t row, std::uint32_t i) const;
   std::size_t sum_at(std::uint32_t row, std::uint32_t i) const;
   std::size_t low_sum_at(std::uint32_t row, std::uint32_t i) const;
   std::size_t high_sum_at(std::uint32_t row, std::uint32_t i) const;
+  std::size_t factor_at(std::uint32_t row, std::uint32_t i) const;
 
  private:
   std::size_t at(std::uint32_t row, std::size_t offset, std::uint32_t piece,
@@ -86,6 +91,10 @@ struct activation_spec {
   float eps = 0;
   activation_set outputs;
   std::uint32_t rows_together = 1;  // of the quantised rows: q8_row_layout
+  bool in_parts = false;            // blocks of 256 are rounded in parts
+  // Quantised rows come in pairs: row r as 2r, and what its rounding left, rounded likewise, as
+  // 2r + 1. A matrix's products with both add up to those with a row of twice the bits.
+  bool in_pairs = false;
   int warps = 8;
   std::uint32_t parts = 1;  // workgroups that share a row
 };
@@ -116,6 +125,7 @@ struct linear_spec {
   std::vector<linear_matrix> matrices;  // 1 to 3
   std::uint32_t output_stride = 0;      // floats between output rows
   std::uint32_t rows_together = 1;      // of the quantised rows; 1, or a multiple of `columns`
+  bool in_parts = false;                // rows of q8_by_256 are rounded so
   bool add_residual = false;            // out = store(residual + sum); else out = store(sum)
   std::uint32_t columns = 1;            // tokens a workgroup computes together: 1, 2, .. 64
   int warps = 1;                        // share the segments of K (decode)
@@ -199,5 +209,10 @@ grid attention_combine_grid(const attention_shape& shape, std::uint32_t rows);
 //   0 x, stride K  1 i32 index[i]  2 out, stride K
 program gather_rows(std::uint32_t k);
 grid gather_rows_grid(std::uint32_t k, std::uint32_t rows);
+
+// ---- out[i][0..K) = store(x[2i][0..K) + x[2i + 1][0..K)): products with rows in pairs
+//   0 x, stride K  1 out, stride K
+program add_pairs(std::uint32_t k);
+grid add_pairs_grid(std::uint32_t k, std::uint32_t rows);
 
 }  // namespace terrane::kernels

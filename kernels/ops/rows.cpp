@@ -37,7 +37,9 @@ q8_row_layout::q8_row_layout(std::uint32_t k, std::uint32_t block_elements, std:
       sums_offset(scales_offset + rows * round_up(k / block * 4, 64)),
       low_sums_offset(sums_offset + rows * round_up(k / 16 * 4, 128)),
       high_sums_offset(low_sums_offset + rows * round_up(k / 16, 32)),
-      tile_bytes(block == 256 ? high_sums_offset + rows * round_up(k / 16, 32) : low_sums_offset) {
+      factors_offset(high_sums_offset + rows * round_up(k / 16, 32)),
+      tile_bytes(block == 256 ? factors_offset + rows * round_up(k / part_elements * 4, 64)
+                              : low_sums_offset) {
   tile_bytes = rows * round_up(tile_bytes / rows, 64);
 }
 
@@ -62,6 +64,9 @@ std::size_t q8_row_layout::low_sum_at(std::uint32_t row, std::uint32_t i) const 
 }
 std::size_t q8_row_layout::high_sum_at(std::uint32_t row, std::uint32_t i) const {
   return at(row, high_sums_offset, i / 16, 16, i % 16);
+}
+std::size_t q8_row_layout::factor_at(std::uint32_t row, std::uint32_t i) const {
+  return at(row, factors_offset, i, 4, 0);
 }
 
 std::uint32_t rows_together(std::uint32_t rows) {
@@ -104,5 +109,21 @@ program gather_rows(std::uint32_t k) {
 }
 
 grid gather_rows_grid(std::uint32_t k, std::uint32_t rows) { return embedding_grid(k, rows); }
+
+program add_pairs(std::uint32_t k) {
+  builder b("add_pairs");
+  const val row = b.group_y(), x = b.offset(b.argument_ptr(0), row, 8 * k);
+  const val out = b.offset(b.argument_ptr(1), row, 4 * k);
+  for_each_run(b, k, [&](val element) {
+    auto load = [&](val base) {
+      return b.load_lanes(memory_type::f32, b.offset(base, element, 4));
+    };
+    b.store_lanes(memory_type::f32, b.offset(out, element, 4),
+                  contract::store_rule(load(x) + load(b.offset(x, std::int64_t{4} * k))));
+  });
+  return b.finish();
+}
+
+grid add_pairs_grid(std::uint32_t k, std::uint32_t rows) { return embedding_grid(k, rows); }
 
 }  // namespace terrane::kernels

@@ -146,6 +146,7 @@ TEST_P(gpu_kernels, linear_in_every_format) {
       spec.columns = s.columns;
       spec.warps = s.warps;
       spec.add_residual = s.columns > 1;
+      spec.in_parts = s.columns > 1 && format->activations == activation_kind::q8_by_256;
       // A product is exact, fused or not, of factors as they come from the kernel before only.
       const std::size_t row_bytes = std::size_t{s.columns} * (8 * s.k + 1024);
       const bool rounded = format->activations == activation_kind::f16;
@@ -184,6 +185,8 @@ TEST_P(gpu_kernels, activations_in_every_kind) {
       spec.eps = 1e-5f;
       spec.warps = k == 576 ? 8 : 2;
       spec.parts = k == 576 ? 2 : 1;
+      spec.in_pairs = source == activation_source::rms_norm;
+      spec.in_parts = source == activation_source::geglu;
       for (activation_kind kind : every_kind(k)) spec.outputs.add(kind);
       twin& x = noise(4 * 2 * 3 * k);
       twin& w = noise(4 * k);

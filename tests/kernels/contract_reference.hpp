@@ -83,17 +83,45 @@ inline float score_weight(float s, float m) {
   return d < -40.0f ? 0.0f : exp(d);
 }
 
-// A quantised activation row.
+// A quantised activation row. Element k stands for q * factor of its 32 * d.
 struct quantised {
   std::uint32_t block;
   std::vector<std::int8_t> q;
   std::vector<float> d;
+  std::vector<int> factors;  // of each 32 elements; 1 unless rounded in parts
 };
+inline float largest_magnitude(const std::vector<float>& x, std::size_t first, std::size_t count) {
+  float amax = 0;
+  for (std::size_t k = 0; k < count; k++) amax = std::fmax(amax, std::fabs(x[first + k]));
+  return amax;
+}
+
+// Blocks of 256 in parts of 32: a part whose largest element is at most f eighths of the block's
+// has steps of f eighths; "at most" within a thousandth of an eighth.
+inline quantised quantise_in_parts(const std::vector<float>& x) {
+  quantised r{256, {}, {}, {}};
+  for (std::size_t first = 0; first < x.size(); first += 256) {
+    const float amax = largest_magnitude(x, first, 256);
+    const bool zero = amax < 0x1p-60f;
+    const float d = zero ? 0.0f : amax * (1.0f / 127.0f), id = zero ? 0.0f : 127.0f * rcp(amax);
+    r.d.push_back(d / 8);
+    for (std::size_t part = first; part < first + 256; part += 32) {
+      const float eighths = (largest_magnitude(x, part, 32) * id) * (8.0f / 127.0f);
+      const int factor =
+          std::min(8, std::max(1, static_cast<int>(std::nearbyint(eighths + 0.499f))));
+      const float finer = id * (8.0f * rcp(static_cast<float>(factor)));
+      r.factors.push_back(factor);
+      for (std::size_t k = part; k < part + 32; k++)
+        r.q.push_back(static_cast<std::int8_t>(std::nearbyint(x[k] * finer)));
+    }
+  }
+  return r;
+}
+
 inline quantised quantise(const std::vector<float>& x, std::uint32_t block) {
-  quantised r{block, {}, {}};
+  quantised r{block, {}, {}, std::vector<int>(x.size() / 32, 1)};
   for (std::size_t first = 0; first < x.size(); first += r.block) {
-    float amax = 0;
-    for (std::size_t k = 0; k < r.block; k++) amax = std::fmax(amax, std::fabs(x[first + k]));
+    const float amax = largest_magnitude(x, first, block);
     bool zero = amax < 0x1p-60f;
     r.d.push_back(zero ? 0.0f : amax * (1.0f / 127.0f));
     float id = zero ? 0.0f : 127.0f * rcp(amax);

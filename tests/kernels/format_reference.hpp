@@ -177,7 +177,7 @@ inline float segment_sum(const kernels::weight_format& format, const std::vector
     const block& b = row[first / 256];
     std::int32_t s = 0, m = 0;
     for (std::size_t k = 0; k < 256; k++) {
-      int xk = x.q[first + k];
+      int xk = x.q[first + k] * x.factors[(first + k) / 32];
       std::size_t part = k / (256 / b.sc.size());
       s += b.sc[part] * (b.q[k] * xk);
       if (!b.m.empty()) m += b.m[part] * xk;

@@ -67,29 +67,35 @@ std::vector<std::byte> random_rows(const weight_format& f, std::size_t n, std::s
   return stored;
 }
 
-// Rows of activations: random, all zero, tiny, huge, one spike.
+// Rows of activations: random, all zero, tiny, huge, one spike; parts of a block that differ much
+// in size, one of them zero, with the largest element negative.
 std::vector<float> random_activations(std::size_t k, std::size_t kind, std::mt19937& random) {
   std::uniform_real_distribution<float> unit(-1, 1);
   std::vector<float> x(k);
-  for (float& v : x) v = reference::sanit(unit(random) * (kind % 5 == 3 ? 1e4f : 1.0f));
-  if (kind % 5 == 1) std::fill(x.begin(), x.end(), 0.0f);
-  if (kind % 5 == 2)
+  for (float& v : x) v = reference::sanit(unit(random) * (kind % 6 == 3 ? 1e4f : 1.0f));
+  if (kind % 6 == 1) std::fill(x.begin(), x.end(), 0.0f);
+  if (kind % 6 == 2)
     for (float& v : x) v = reference::sanit(v * 0x1p-58f);
-  if (kind % 5 == 4) x[k / 2] = 1000.0f;
+  if (kind % 6 == 4) x[k / 2] = 1000.0f;
+  if (kind % 6 == 5 || kind == 0) {
+    for (std::size_t i = 0; i < k; i++) x[i] *= static_cast<float>(i / 32 % 8) / 7;
+    x[k - 1] = -1.5f;
+  }
   return x;
 }
 
 // The activation buffers of linear(), rows padded with zeros.
 struct activation_rows {
   activation_rows(std::size_t rows, std::size_t padded, std::size_t k, std::uint32_t block,
-                  std::mt19937& random, std::uint32_t together = 1)
+                  std::mt19937& random, std::uint32_t together = 1, bool in_parts = false)
       : layout(static_cast<std::uint32_t>(k), block, together),
         q8((padded + together - 1) / together * layout.tile_bytes),
         f16(padded * k),
         f32(padded * k) {
     for (std::size_t r = 0; r < rows; r++) {
       floats.push_back(random_activations(k, r, random));
-      quantised.push_back(reference::quantise(floats[r], block));
+      quantised.push_back(in_parts ? reference::quantise_in_parts(floats[r])
+                                   : reference::quantise(floats[r], block));
       const reference::quantised& x = quantised[r];
       EXPECT_EQ(x.block, layout.block);
       const auto row = static_cast<std::uint32_t>(r);
@@ -102,6 +108,9 @@ struct activation_rows {
         for (std::size_t j = 0; j < 16; j++) sum += x.q[16 * s + j];
         std::memcpy(&q8[layout.sum_at(row, s)], &sum, 4);
         if (layout.block != 256) continue;
+        const std::int32_t factor = x.factors[s / 2];
+        if (in_parts) std::memcpy(&q8[layout.factor_at(row, s / 2)], &factor, 4);
+        sum *= factor;
         q8[layout.low_sum_at(row, s)] = static_cast<std::byte>(sum & 127);
         q8[layout.high_sum_at(row, s)] = static_cast<std::byte>(sum >> 7);
       }
@@ -130,20 +139,22 @@ std::size_t padded(std::size_t n, std::size_t unit) { return (n + unit - 1) / un
 // One matrix of n rows against `rows` tokens, on one target, for one way to share the work.
 void check_linear(test_target target, const weight_format& f, std::size_t n, std::size_t k,
                   std::uint32_t columns, int warps, int together = 1, int row_warps = 1,
-                  std::uint32_t rows_together = 1) {
+                  std::uint32_t rows_together = 1, bool in_parts = false) {
   SCOPED_TRACE(std::string(f.name) + " n " + std::to_string(n) + " k " + std::to_string(k) +
                " columns " + std::to_string(columns) + " warps " + std::to_string(warps) +
                " together " + std::to_string(together) + " row warps " + std::to_string(row_warps) +
-               " rows together " + std::to_string(rows_together));
+               " rows together " + std::to_string(rows_together) + (in_parts ? " in parts" : ""));
   std::mt19937 random(static_cast<std::uint32_t>(n * 31 + k + columns));
   std::size_t rows = columns == 1 ? 2 : columns + 1, row_space = padded(rows, columns);
   std::vector<std::byte> stored = random_rows(f, n, k, random);
   aligned_buffer<std::byte> weights = packed(f, n, k, stored);
-  activation_rows x(rows, row_space, k, f.block_elements == 256 ? 256 : 32, random, rows_together);
+  activation_rows x(rows, row_space, k, f.block_elements == 256 ? 256 : 32, random, rows_together,
+                    in_parts);
   linear_spec spec{.k = static_cast<std::uint32_t>(k),
                    .matrices = {{&f, static_cast<std::uint32_t>(n), 32}},
                    .output_stride = static_cast<std::uint32_t>(padded(n, 32) + 64),
                    .rows_together = rows_together,
+                   .in_parts = in_parts,
                    .columns = columns,
                    .warps = warps,
                    .row_warps = row_warps,
@@ -194,6 +205,19 @@ TEST(formats, tokens_and_matrix_rows_may_lie_side_by_side) {
       check_linear(target, *f, 33, k, 8, 1, 1, 1, 16);
       check_linear(target, *f, 33, k, 16, 2, 1, 1, 64);
       check_linear(target, *f, 33, k, 32, 1, 1, 4, 32);
+    }
+}
+
+// Blocks of 256 rounded in parts.
+TEST(formats, activations_may_be_rounded_in_parts) {
+  for (test_target target : test_targets())
+    for (const weight_format* f : weight_formats()) {
+      if (f->block_elements != 256) continue;
+      check_linear(target, *f, 33, 512, 8, 1, 1, 1, 1, true);
+      check_linear(target, *f, 33, 512, 1, 2, 1, 1, 1, true);
+      if (target == test_target::host) continue;  // compiling takes its time
+      check_linear(target, *f, 66, 768, 8, 1, 1, 2, 8, true);
+      check_linear(target, *f, 33, 512, 16, 1, 2, 1, 64, true);
     }
 }
 

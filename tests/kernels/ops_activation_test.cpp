@@ -12,13 +12,16 @@ namespace {
 
 using reference::bits;
 
-// Random, zero, below the store rule's bound once squared, huge, with a spike.
+// Random, zero, below the store rule's bound once squared, huge, with a spike, of runs of 32 that
+// differ much in size.
 std::vector<float> random_row(std::size_t n, std::size_t kind, std::mt19937& random) {
   std::uniform_real_distribution<float> unit(-1, 1);
-  constexpr float scales[] = {1.0f, 0.0f, 0x1p-55f, 0x1p40f, 3.0f};
+  constexpr float scales[] = {1.0f, 0.0f, 0x1p-55f, 0x1p40f, 3.0f, 1.0f};
   std::vector<float> x(n);
-  for (float& v : x) v = reference::sanit(unit(random) * scales[kind % 5]);
-  if (kind % 5 == 4) x[n / 3] = 12345.0f;
+  for (float& v : x) v = reference::sanit(unit(random) * scales[kind % 6]);
+  if (kind % 6 == 4) x[n / 3] = 12345.0f;
+  for (std::size_t i = 0; kind % 6 == 5 && i < n; i++)
+    x[i] *= static_cast<float>(i / 32 % 8) * 0.25f;
   return x;
 }
 
@@ -49,8 +52,14 @@ std::vector<float> geglu(const std::vector<float>& x, std::size_t k, std::size_t
 }
 
 void expect_quantised(const std::vector<float>& x, const q8_row_layout& layout,
-                      const std::byte* rows, std::uint32_t row) {
-  reference::quantised q = reference::quantise(x, layout.block);
+                      const std::byte* rows, std::uint32_t row, bool in_parts = false) {
+  const reference::quantised q =
+      in_parts ? reference::quantise_in_parts(x) : reference::quantise(x, layout.block);
+  for (std::uint32_t p = 0; in_parts && p < x.size() / 32; p++) {
+    std::int32_t factor;
+    std::memcpy(&factor, rows + layout.factor_at(row, p), 4);
+    ASSERT_EQ(factor, q.factors[p]) << "part " << p;
+  }
   for (std::uint32_t i = 0; i < x.size(); i++)
     ASSERT_EQ(static_cast<std::int8_t>(rows[layout.q_at(row, i)]), q.q[i]) << "element " << i;
   for (std::uint32_t b = 0; b < q.d.size(); b++) {
@@ -66,18 +75,18 @@ void expect_quantised(const std::vector<float>& x, const q8_row_layout& layout,
     if (layout.block != 256) continue;
     const auto low = static_cast<std::uint8_t>(rows[layout.low_sum_at(row, s)]);
     const auto high = static_cast<std::int8_t>(rows[layout.high_sum_at(row, s)]);
-    ASSERT_EQ(128 * high + low, exact) << "bytes of sum " << s;
+    ASSERT_EQ(128 * high + low, exact * q.factors[s / 2]) << "bytes of sum " << s;
     ASSERT_LT(low, 128) << "sum " << s;
   }
 }
 
 void check_activation(test_target target, activation_source source, std::size_t k, int warps,
-                      std::uint32_t parts = 1, std::uint32_t together = 1) {
+                      std::uint32_t parts = 1, std::uint32_t together = 1, bool in_parts = false) {
   SCOPED_TRACE("source " + std::to_string(static_cast<int>(source)) + " k " + std::to_string(k) +
                " warps " + std::to_string(warps) + " parts " + std::to_string(parts) +
                " together " + std::to_string(together));
   std::mt19937 random(static_cast<std::uint32_t>(k));
-  std::size_t rows = 5, up = k + 32, stride = 2 * k + 64;
+  std::size_t rows = 6, up = k + 32, stride = 2 * k + 64;
   activation_spec spec{
       .source = source,
       .k = static_cast<std::uint32_t>(k),
@@ -86,6 +95,7 @@ void check_activation(test_target target, activation_source source, std::size_t 
       .eps = 1e-5f,
       .outputs = {.q8_by_32 = true, .q8_by_256 = k % 256 == 0, .f16 = true, .f32 = true},
       .rows_together = together,
+      .in_parts = in_parts,
       .warps = warps,
       .parts = parts};
   const q8_row_layout fine(spec.k, 32, together), coarse(spec.k, 256, together);
@@ -107,7 +117,7 @@ void check_activation(test_target target, activation_source source, std::size_t 
   }
   std::vector<argument_slot> arguments = {x.data(),      w.data(),      by_32.data(),
                                           halves.data(), floats.data(), by_256.data()};
-  run_program(target, activation(spec), arguments, activation_grid(spec, 5));
+  run_program(target, activation(spec), arguments, activation_grid(spec, 6));
   for (std::size_t r = 0; r < rows; r++) {
     for (std::size_t i = 0; i < k; i++) {
       ASSERT_EQ(bits(floats[r * k + i]), bits(expected[r][i])) << "row " << r << " element " << i;
@@ -115,7 +125,7 @@ void check_activation(test_target target, activation_source source, std::size_t 
     }
     const auto row = static_cast<std::uint32_t>(r);
     expect_quantised(expected[r], fine, by_32.data(), row);
-    if (k % 256 == 0) expect_quantised(expected[r], coarse, by_256.data(), row);
+    if (k % 256 == 0) expect_quantised(expected[r], coarse, by_256.data(), row, in_parts);
   }
 }
 
@@ -140,6 +150,105 @@ TEST(activation, a_row_may_be_shared_by_workgroups) {
         for (std::uint32_t parts : {2u, 5u, 20u})
           if (target == test_target::interpreter || parts == 5)
             check_activation(target, source, k, 4, parts);
+}
+
+// Row r as 2r, what rounding it has left as 2r + 1; together they are as good as fifteen bits.
+void check_pairs(test_target target, std::size_t k, std::uint32_t block, std::uint32_t together,
+                 std::uint32_t parts) {
+  SCOPED_TRACE("k " + std::to_string(k) + " block " + std::to_string(block) + " together " +
+               std::to_string(together) + " parts " + std::to_string(parts));
+  std::mt19937 random(static_cast<std::uint32_t>(k));
+  constexpr std::size_t rows = 6;
+  activation_spec spec{.source = activation_source::plain,
+                       .k = static_cast<std::uint32_t>(k),
+                       .input_stride = static_cast<std::uint32_t>(k),
+                       .outputs = {.q8_by_32 = block == 32, .q8_by_256 = block == 256},
+                       .rows_together = together,
+                       .in_pairs = true,
+                       .warps = 2,
+                       .parts = parts};
+  const q8_row_layout layout(spec.k, block, together);
+  aligned_buffer<float> x(rows * k);
+  aligned_buffer<std::byte> out((2 * rows + together - 1) / together * layout.tile_bytes);
+  std::vector<std::vector<float>> given;
+  for (std::size_t r = 0; r < rows; r++) {
+    given.push_back(random_row(k, r, random));
+    std::copy(given[r].begin(), given[r].end(), x.data() + r * k);
+  }
+  std::vector<argument_slot> arguments = {x.data(),        argument_slot(), out.data(),
+                                          argument_slot(), argument_slot(), out.data()};
+  run_program(target, activation(spec), arguments, activation_grid(spec, rows));
+  for (std::uint32_t r = 0; r < rows; r++) {
+    const reference::quantised first = reference::quantise(given[r], block);
+    std::vector<float> rest;
+    for (std::size_t i = 0; i < k; i++) {
+      const float rounded = static_cast<float>(first.q[i]) * first.d[i / block];
+      rest.push_back(reference::sanit(given[r][i] - rounded));
+      EXPECT_LE(std::fabs(rest[i]), 0.501f * first.d[i / block]);
+    }
+    expect_quantised(given[r], layout, out.data(), 2 * r);
+    expect_quantised(rest, layout, out.data(), 2 * r + 1);
+  }
+}
+
+TEST(activation, blocks_may_be_rounded_in_parts) {
+  for (test_target target : test_targets())
+    for (auto source : {activation_source::plain, activation_source::geglu}) {
+      check_activation(target, source, 1024, 2, 1, 1, true);
+      check_activation(target, source, 768, 4, 2, 4, true);
+    }
+}
+
+// The least factor by which the integers fit, met exactly where the largest elements are eighths;
+// a row of equal parts is the block's own rounding.
+TEST(activation, parts_have_the_finest_steps_that_fit) {
+  std::vector<float> x(512, 0.0f);
+  for (std::size_t part = 0; part < 8; part++) {
+    x[32 * part + part] = -static_cast<float>(part + 1) / 8;
+    x[32 * part + 31] = 0.01f;
+  }
+  const reference::quantised uneven = reference::quantise_in_parts(x);
+  for (std::size_t part = 0; part < 8; part++) {
+    EXPECT_EQ(uneven.factors[part], static_cast<int>(part + 1));
+    EXPECT_EQ(uneven.q[32 * part + part], -127);
+  }
+  std::mt19937 random(7);
+  for (std::size_t kind = 0; kind < 6; kind++) {
+    const std::vector<float> row = random_row(512, kind, random);
+    for (std::int8_t q : reference::quantise_in_parts(row).q) EXPECT_NE(q, -128);
+  }
+  for (std::size_t i = 0; i < 512; i++) x[i] = static_cast<float>(i % 32) - 16.0f;
+  const reference::quantised even = reference::quantise_in_parts(x),
+                             whole = reference::quantise(x, 256);
+  EXPECT_EQ(even.q, whole.q);
+  for (std::size_t b = 0; b < 2; b++) EXPECT_EQ(8 * even.d[b], whole.d[b]);
+  for (int factor : even.factors) EXPECT_EQ(factor, 8);
+}
+
+TEST(activation, rows_may_come_in_pairs_of_what_is_rounded_and_what_that_left) {
+  for (test_target target : test_targets())
+    for (std::uint32_t block : {32u, 256u}) {
+      check_pairs(target, 512, block, 1, 1);
+      check_pairs(target, 768, block, 4, 2);
+      if (block == 32) check_pairs(target, 576, block, 1, 1);
+    }
+}
+
+TEST(add_pairs, adds_neighbouring_rows_and_keeps_the_store_rule) {
+  for (test_target target : test_targets()) {
+    constexpr std::uint32_t k = 288, rows = 3;
+    aligned_buffer<float> x(2 * rows * k), out(rows * k);
+    for (std::size_t i = 0; i < x.size(); i++) x[i] = static_cast<float>(i % 97) * 0.37f - 11;
+    x[0] = 0x1p-58f;
+    x[k] = -0x1.fp-59f;
+    std::vector<argument_slot> arguments = {x.data(), out.data()};
+    run_program(target, add_pairs(k), arguments, add_pairs_grid(k, rows));
+    for (std::size_t i = 0; i < rows * k; i++) {
+      const std::size_t at = i / k * 2 * k + i % k;
+      ASSERT_EQ(bits(out[i]), bits(reference::sanit(x[at] + x[at + k]))) << "element " << i;
+    }
+    EXPECT_EQ(out[0], 0.0f);
+  }
 }
 
 TEST(activation, writes_only_what_is_asked_for) {
@@ -186,6 +295,8 @@ TEST(activation, places_of_quantised_rows_do_not_overlap) {
           take(layout.low_sum_at(row, i), 1);
           take(layout.high_sum_at(row, i), 1);
         }
+        for (std::uint32_t i = 0; layout.block == 256 && i < k / 32; i++)
+          take(layout.factor_at(row, i), 4);
       }
     }
 }

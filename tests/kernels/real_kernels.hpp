@@ -23,6 +23,8 @@ inline std::vector<program> model_kernels() {
     spec.columns = 1;
     spec.warps = 2;
     list.push_back(linear(spec));
+    spec.in_parts = true;
+    list.push_back(linear(spec));
     list.push_back(embedding(*format, 512));
   }
   for (activation_source source : {activation_source::plain, activation_source::rms_norm,
@@ -36,6 +38,11 @@ inline std::vector<program> model_kernels() {
       spec.outputs.add(kind);
     list.push_back(activation(spec));
     spec.parts = 2;
+    list.push_back(activation(spec));
+    spec.in_pairs = true;
+    list.push_back(activation(spec));
+    spec.in_pairs = false;
+    spec.in_parts = true;
     list.push_back(activation(spec));
   }
   const attention_shape shape{
@@ -54,6 +61,7 @@ inline std::vector<program> model_kernels() {
   list.push_back(attention_partial(shape, {.warps = attention_warps(shape)}));
   list.push_back(attention_combine(shape));
   list.push_back(gather_rows(512));
+  list.push_back(add_pairs(512));
   return list;
 }
 
