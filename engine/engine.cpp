@@ -132,6 +132,10 @@ class local_engine final : public inference_engine {
     if (loop_.call([&] { return loop_.notice_lost(); })) mover_.seek_refuge();
   }
 
+  void refuse_waiting(const std::string& why) override {
+    loop_.call([&] { loop_.refuse({error_code::cancelled, why, ""}); });
+  }
+
   engine_status status() override {
     engine_status out = loop_.call([&] { return loop_.status(); });
     out.moves = mover_.pending();

@@ -288,6 +288,9 @@ class inference_engine {
   // have found none.
   virtual void look_for_lost_devices() = 0;
 
+  // Requests that wait for a place for lost parts are refused from now on, for the daemon's end.
+  virtual void refuse_waiting(const std::string& why) = 0;
+
   virtual engine_status status() = 0;  // waits for the end of the running step
   virtual std::uint64_t revision() const = 0;
 };

@@ -310,6 +310,7 @@ void lifetime::stop() {
   loading_.give_up();
   answers_.set_stopping();
   server_.stop();
+  if (engine_ != nullptr) engine_->refuse_waiting("the daemon is stopping");
   answers_.finish();
   if (loop_) loop_->save();  // after the last order has been answered
 }

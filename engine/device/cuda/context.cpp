@@ -123,6 +123,12 @@ result<void> context::fault() const {
   return {};
 }
 
+bool context::answers() const {
+  std::size_t left = 0, all = 0;
+  return fault().has_value() && functions().cuCtxSetCurrent(handle_) == CUDA_SUCCESS &&
+         functions().cuMemGetInfo(&left, &all) == CUDA_SUCCESS;
+}
+
 result<CUstream> context::make_stream(bool urgent) const {
   // Lower numbers go first; a driver cuts what lies outside its range.
   constexpr int urgent_priority = -5, usual_priority = 0;

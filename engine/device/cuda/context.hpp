@@ -41,6 +41,8 @@ class context {
   // access between cards): `unsupported` for such a refusal.
   result<void> check_refusal(CUresult r, const std::string& call) const;
   result<void> fault() const;  // the kept failure
+  // Whether the driver still answers for this card; makes it the calling thread's own.
+  bool answers() const;
 
   result<CUstream> make_stream(bool urgent) const;
   result<CUevent> make_event() const;

@@ -87,10 +87,14 @@ result<void> peer_copier::prepare(lane& l) {
 
 result<void> peer_copier::enqueue(lane& l, const card_parts& from, std::uint64_t to,
                                   std::uint64_t source, std::size_t bytes) {
-  return here_.card.check_refusal(
-      here_.card.functions().cuMemcpyPeerAsync(to, here_.card.handle(), source, from.card.handle(),
-                                               bytes, l.stream),
-      "cuMemcpyPeerAsync");
+  constexpr const char* call = "cuMemcpyPeerAsync";
+  const CUresult r = here_.card.functions().cuMemcpyPeerAsync(to, here_.card.handle(), source,
+                                                              from.card.handle(), bytes, l.stream);
+  if (r == CUDA_SUCCESS) return {};
+  // A card that is gone must not take the one along that its memory was to go to.
+  const bool source_answers = from.card.answers(), target_answers = here_.card.answers();
+  const context& at_fault = !source_answers && target_answers ? from.card : here_.card;
+  return at_fault.check_refusal(r, call);
 }
 
 result<void> peer_copier::copy(const card_parts& from, std::span<const copy_range> ranges) {

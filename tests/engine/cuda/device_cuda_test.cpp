@@ -561,6 +561,17 @@ TEST_F(cuda_pair, copies_go_straight_from_card_to_card) {
   EXPECT_EQ(fake.seen.count({1, start->address()}), 1u);  // the target may read the source
 }
 
+TEST_F(cuda_pair, a_card_that_is_gone_does_not_take_the_target_along) {
+  open_both();
+  EXPECT_EQ(other->no_direct_path(*card), "");
+  fake.fail_once["cuMemcpyPeerAsync"] = CUDA_ERROR_ILLEGAL_ADDRESS;
+  fake.fail_once["cuMemGetInfo"] = CUDA_ERROR_ILLEGAL_ADDRESS;  // asked of the source first
+  EXPECT_FALSE(copy_between(*card, *start, 0, *other, *end, 0, 3000).has_value());
+  EXPECT_TRUE(card->lost().has_value());
+  EXPECT_FALSE(other->lost().has_value());
+  EXPECT_TRUE(other->write(*end, 0, sent).has_value());
+}
+
 TEST_F(cuda_pair, a_path_that_damages_is_not_used) {
   fake.peer_damages = true;
   open_both();
