@@ -261,11 +261,11 @@ void part_recorder::give_logits() {
   const kernels::activation_set read = kinds({output});
   const bool in_pairs = read.q8_by_32 || read.q8_by_256;
   normalise(workspace_.at().selected, rows, norm, {output}, in_pairs);
-  if (!in_pairs) return record({{output}, workspace_.logits(), stride, rows});
-  const std::uint64_t pairs = workspace_.address(workspace_.at().pairs);
-  record({{output}, pairs, stride, 2 * rows});
-  append(key_of("add_pairs", stride), [&] { return kernels::add_pairs(stride); },
-         kernels::add_pairs_grid(stride, rows), {pairs, workspace_.logits()});
+  const std::uint64_t products = workspace_.address(workspace_.at().products);
+  record({{output}, products, stride, in_pairs ? 2 * rows : rows});
+  const kernels::logits_spec spec{model_.config().vocabulary, stride, in_pairs};
+  append(key_of("logits", spec.vocabulary, stride, in_pairs), [&] { return kernels::logits(spec); },
+         kernels::logits_grid(spec, rows), {products, workspace_.logits(), workspace_.peaks()});
 }
 
 }  // namespace terrane::engine

@@ -9,6 +9,7 @@
 #include "engine/sampling/draw.hpp"
 #include "engine/sampling/scan.hpp"
 #include "kernels/contract/host.hpp"
+#include "kernels/ops/ops.hpp"
 
 namespace terrane::engine {
 namespace {
@@ -73,11 +74,11 @@ result<sampler> sampler::create(const sampling_parameters& parameters, std::uint
 
 sampler::sampler(const sampling_parameters& parameters, std::uint32_t vocabulary)
     : parameters_(parameters), changed_(vocabulary), penalised_(vocabulary) {
-  peaks_.reserve(vocabulary / logits_of_a_peak + 1);
+  peaks_.reserve(vocabulary / kernels::logits_of_a_peak + 1);
   candidates_.reserve(vocabulary);
 }
 
-result<token_id> sampler::sample(std::span<const float> logits, std::span<const token_id> history,
+result<token_id> sampler::sample(const step_logits& logits, std::span<const token_id> history,
                                  std::uint64_t position) {
   if (auto loaded = load(logits); !loaded) {
     return tl::unexpected(loaded.error());
@@ -102,23 +103,33 @@ result<token_id> sampler::sample(std::span<const float> logits, std::span<const 
   return draw(filter(), position);
 }
 
-result<void> sampler::load(std::span<const float> logits) {
-  if (logits.size() != changed_.size()) {
+// Whether all logits are finite.
+bool sampler::take_peaks(const step_logits& logits) {
+  if (logits.peaks.empty()) {
+    return find_peaks(logits.values, peaks_);
+  }
+  peaks_.assign(logits.peaks.begin(), logits.peaks.end());
+  return std::ranges::all_of(peaks_, [](float p) { return std::isfinite(p); });
+}
+
+result<void> sampler::load(const step_logits& logits) {
+  if (logits.values.size() != changed_.size()) {
     return fail(error_code::invalid_input,
-                std::to_string(logits.size()) + " logits for a vocabulary of " +
+                std::to_string(logits.values.size()) + " logits for a vocabulary of " +
                     std::to_string(changed_.size()),
                 "sampling");
   }
-  if (!find_peaks(logits, peaks_)) {
-    const auto bad = std::ranges::find_if_not(logits, [](float l) { return std::isfinite(l); });
+  if (!take_peaks(logits)) {
+    const auto bad =
+        std::ranges::find_if_not(logits.values, [](float l) { return std::isfinite(l); });
     return fail(error_code::not_finite,
-                "the logit of token " + std::to_string(bad - logits.begin()) + " is " +
+                "the logit of token " + std::to_string(bad - logits.values.begin()) + " is " +
                     std::to_string(*bad),
                 "head");
   }
-  logits_ = logits;
+  logits_ = logits.values;
   if (parameters_.repetition_penalty != 1.0F || !excluded_.empty()) {
-    std::ranges::copy(logits, changed_.begin());
+    std::ranges::copy(logits.values, changed_.begin());
     logits_ = changed_;
   }
   return {};
@@ -163,8 +174,8 @@ void sampler::for_each_above(float least, Found found) const {
     if (!(peaks_[n] > least)) {
       continue;
     }
-    const std::size_t end = std::min((n + 1) * logits_of_a_peak, logits_.size());
-    for (std::size_t id = n * logits_of_a_peak; id < end; ++id) {
+    const std::size_t end = std::min((n + 1) * kernels::logits_of_a_peak, logits_.size());
+    for (std::size_t id = n * kernels::logits_of_a_peak; id < end; ++id) {
       if (logits_[id] > least) {
         least = found(static_cast<token_id>(id));
       }

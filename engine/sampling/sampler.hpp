@@ -30,6 +30,15 @@ struct sampling_parameters {
 // Says which parameter is out of range, its value and what is allowed.
 result<void> validate(const sampling_parameters& parameters);
 
+// The logits of a position, one a token, and where the device has found them their peaks: what
+// kernels::logits() writes. Without, they are looked for here.
+struct step_logits {
+  step_logits() = default;
+  step_logits(std::span<const float> v, std::span<const float> p = {}) : values(v), peaks(p) {}
+  step_logits(const std::vector<float>& v) : values(v) {}
+  std::span<const float> values, peaks;
+};
+
 class sampler {
  public:
   // `vocabulary`: how many logits a step gives. Tokens in `excluded` are never chosen: rows that
@@ -43,7 +52,7 @@ class sampler {
   // first; the last repetition_window of them count. `position`: of the token to choose, in the
   // sequence; with the seed it determines the draw.
   // Errors: not_finite, naming the token; invalid_input for wrong sizes.
-  result<token_id> sample(std::span<const float> logits, std::span<const token_id> history,
+  result<token_id> sample(const step_logits& logits, std::span<const token_id> history,
                           std::uint64_t position);
 
  private:
@@ -55,7 +64,8 @@ class sampler {
 
   static bool less_probable(const candidate& a, const candidate& b);
   sampler(const sampling_parameters& parameters, std::uint32_t vocabulary);
-  result<void> load(std::span<const float> logits);
+  result<void> load(const step_logits& logits);
+  bool take_peaks(const step_logits& logits);
   result<void> penalise(std::span<const token_id> history);
   template <class Found>
   void for_each_above(float least, Found found) const;
@@ -70,7 +80,7 @@ class sampler {
   std::vector<token_id> excluded_;
   std::vector<float> changed_;            // with the penalty; excluded ones -infinity
   std::span<const float> logits_;         // to choose from: as given, or changed_; for one call
-  std::vector<float> peaks_;              // of logits_: see scan.hpp
+  std::vector<float> peaks_;              // of logits_
   std::vector<candidate> candidates_;     // those kept come to stand in front, falling
   std::vector<std::uint32_t> penalised_;  // by token, the call that last penalised it
   std::uint32_t call_ = 0;

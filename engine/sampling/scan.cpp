@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstdint>
 
+#include "kernels/ops/ops.hpp"
+
 #if defined(__x86_64__)
 #define TERRANE_FOR_AVX2 [[gnu::target("avx2")]]
 #endif
@@ -11,6 +13,8 @@
 namespace terrane::engine {
 
 namespace {
+
+constexpr std::size_t logits_of_a_peak = kernels::logits_of_a_peak;
 
 constexpr std::uint32_t size_bits = 0x7fffffffU, infinite = 0x7f800000U;
 

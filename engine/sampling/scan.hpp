@@ -2,16 +2,14 @@
 // is half a megabyte a token. Pure; any thread.
 #pragma once
 
-#include <cstddef>
 #include <span>
 #include <vector>
 
 namespace terrane::engine {
 
-inline constexpr std::size_t logits_of_a_peak = 128;
-
-// Sets `peaks` to the largest logit of each logits_of_a_peak in turn (the last may be of fewer); of
-// zeros the positive one is the larger, and what a NaN gives is not said. Whether all are finite.
+// Sets `peaks` to the largest logit of each kernels::logits_of_a_peak in turn (the last may be of
+// fewer); of zeros the positive one is the larger, and what a NaN gives is not said. Whether all
+// are finite.
 bool find_peaks(std::span<const float> logits, std::vector<float>& peaks);
 
 }  // namespace terrane::engine

@@ -198,13 +198,13 @@ void step_loop::hand_out() {
   for (const logit_row& l : logit_rows_) {
     session& s = *l.of;
     if (!s.answering) continue;  // it ended with an earlier row of this step
-    const std::span<const float> logits = plan_->logits_room().space->read_logits(l.row, logits_);
-    if (logits.empty())
+    const step_logits logits = plan_->logits_room().space->read_logits(l.row, logits_);
+    if (logits.values.empty())
       return fail_step({error_code::device_fault, "the logits could not be read", "head"});
     reply& r = *s.answering;
-    const std::uint64_t hash = r.request.hash_logits ? hash_logits(logits) : 0;
+    const std::uint64_t hash = r.request.hash_logits ? hash_logits(logits.values) : 0;
     if (r.request.every_logit && l.position >= r.told && l.position < r.prompt_end) {
-      r.observer->on_logits(static_cast<std::uint32_t>(l.position), logits);
+      r.observer->on_logits(static_cast<std::uint32_t>(l.position), logits.values);
       r.told = l.position + 1;
     }
     if (l.draw) give_token(s, logits, hash);
@@ -219,7 +219,7 @@ void step_loop::hand_out() {
   }
 }
 
-void step_loop::give_token(session& s, std::span<const float> logits, std::uint64_t hash) {
+void step_loop::give_token(session& s, const step_logits& logits, std::uint64_t hash) {
   reply& r = *s.answering;
   const steady_time now = std::chrono::steady_clock::now();
   if (r.summary.generated_tokens == 0) r.first_token = now;

@@ -134,7 +134,7 @@ class step_loop {
   void step();
   void note_decode_times();
   void hand_out();
-  void give_token(session& s, std::span<const float> logits, std::uint64_t hash);
+  void give_token(session& s, const step_logits& logits, std::uint64_t hash);
   void finish(session& s, stop_reason reason, std::optional<error> failure = {});
   void fail_step(const error& why);
   void settle();

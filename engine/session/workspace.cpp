@@ -38,6 +38,7 @@ workspace::workspace(device& on, const model& of, const workspace_shape& shape)
   attended_stride_ = static_cast<std::uint32_t>(q);
   gate_up_stride_ = 2 * round_up_32(c.feed_forward);
   logits_stride_ = round_up_32(c.vocabulary);
+  peaks_ = kernels::peaks_of(c.vocabulary);
 
   std::uint64_t next = 0;
   auto area = [&](std::uint64_t bytes) {
@@ -66,7 +67,7 @@ workspace::workspace(device& on, const model& of, const workspace_shape& shape)
   areas_.q = area(rows * q * 4);
   areas_.attended = area(rows * q * 4);
   areas_.gate_up = area(rows * gate_up_stride_ * 4);
-  areas_.pairs = area(2 * logits_bytes());
+  areas_.products = area(2 * peaks_offset());
   const std::uint64_t of_a_row = std::uint64_t{shape.pages_per_slot()} * partial_row_bytes_;
   areas_.partials = area(std::max(of_a_row, std::min(rows * of_a_row, shape.attention_bytes)));
   areas_.total = next;
@@ -121,12 +122,19 @@ result<std::unique_ptr<workspace>> workspace::make(device& on, const model& of,
   return w;
 }
 
-std::span<const float> workspace::read_logits(std::uint32_t row, std::span<float> copy) const {
+std::uint64_t workspace::logits_bytes() const {
+  return peaks_offset() + std::uint64_t{4} * shape_.logit_rows() * peaks_;
+}
+
+step_logits workspace::read_logits(std::uint32_t row, std::span<float> copy) const {
   const std::size_t at = std::size_t{row} * logits_stride_ * 4;
-  if (const std::byte* host = logits_->host())
-    return {reinterpret_cast<const float*>(host + at), copy.size()};
+  if (const std::byte* host = logits_->host()) {
+    const auto* logits = reinterpret_cast<const float*>(host + at);
+    const auto* peaks = reinterpret_cast<const float*>(host + peaks_offset());
+    return {{logits, copy.size()}, {peaks + std::size_t{row} * peaks_, peaks_}};
+  }
   if (!device_.read(*logits_, at, std::as_writable_bytes(copy))) return {};
-  return copy;
+  return {copy, {}};
 }
 
 result<void> workspace::write_inputs(const step_inputs& inputs) {

@@ -14,6 +14,7 @@
 
 #include "engine/device/device.hpp"
 #include "engine/model/model.hpp"
+#include "engine/sampling/sampler.hpp"
 
 namespace terrane::engine {
 
@@ -99,7 +100,7 @@ class workspace {
     workspace_area selected;                       // the rows whose logits are wanted
     workspace_area q8_by_32, q8_by_256, f16, f32;  // activations for the next matrices
     workspace_area qkv, q, attended, gate_up;
-    workspace_area pairs;     // what logits are sums of: f32 [2 * rows with logits][logits_stride]
+    workspace_area products;  // what logits are made of: f32 [2 * rows with logits][logits_stride]
     workspace_area partials;  // f32 [chunk][rows attended together][head][head_size + 2]
     std::uint64_t total = 0;
   };
@@ -110,11 +111,13 @@ class workspace {
   std::uint32_t gate_up_stride() const { return gate_up_stride_; }
   std::uint32_t logits_stride() const { return logits_stride_; }
 
-  // f32 [rows with logits][logits_stride()], in memory of its own, which the host reads each step.
+  // f32 [rows with logits][logits_stride()], and their peaks (kernels::logits_spec), in memory of
+  // their own, which the host reads each step.
   std::uint64_t logits() const { return logits_ == nullptr ? 0 : logits_->address(); }
-  // The first `count` logits of a row, once the step has been waited for. `copy` takes them where
-  // they cannot be read in place. Empty: they could not be read.
-  std::span<const float> read_logits(std::uint32_t row, std::span<float> copy) const;
+  std::uint64_t peaks() const { return logits() + peaks_offset(); }
+  // The logits of a row, as many as `copy`, once the step has been waited for. `copy` takes them
+  // where they cannot be read in place; then no peaks are given. Empty: they could not be read.
+  step_logits read_logits(std::uint32_t row, std::span<float> copy) const;
 
   result<void> write_inputs(const step_inputs& inputs);
   // Sets a slot's tables of all layers: [layers][pages_per_slot()]; 0: the page is not here.
@@ -122,9 +125,10 @@ class workspace {
 
  private:
   workspace(device& on, const model& of, const workspace_shape& shape);
-  std::uint64_t logits_bytes() const {
+  std::uint64_t peaks_offset() const {
     return std::uint64_t{shape_.logit_rows()} * logits_stride_ * 4;
   }
+  std::uint64_t logits_bytes() const;
 
   device& device_;
   workspace_shape shape_;
@@ -132,7 +136,7 @@ class workspace {
   std::uint32_t partial_row_bytes_;
   areas areas_;
   std::uint32_t qkv_stride_ = 0, hidden_stride_ = 0, attended_stride_ = 0, gate_up_stride_ = 0,
-                logits_stride_ = 0;
+                logits_stride_ = 0, peaks_ = 0;
   std::unique_ptr<device_memory> memory_, logits_;
 };
 

@@ -210,9 +210,18 @@ grid attention_combine_grid(const attention_shape& shape, std::uint32_t rows);
 program gather_rows(std::uint32_t k);
 grid gather_rows_grid(std::uint32_t k, std::uint32_t rows);
 
-// ---- out[i][0..K) = store(x[2i][0..K) + x[2i + 1][0..K)): products with rows in pairs
-//   0 x, stride K  1 out, stride K
-program add_pairs(std::uint32_t k);
-grid add_pairs_grid(std::uint32_t k, std::uint32_t rows);
+// ---- logits from the products of the last matrix: out[i] = store(x[2i] + x[2i + 1]) where rows
+// are in pairs, else x[i]; and the largest of each logits_of_a_peak of a row in turn, NaN where one
+// of them is not finite (the last may be of fewer; of zeros the positive one is the larger)
+inline constexpr std::uint32_t logits_of_a_peak = 256;
+struct logits_spec {
+  std::uint32_t vocabulary = 0;  // logits of a row
+  std::uint32_t stride = 0;      // floats between rows of x and of out; a multiple of 32
+  bool in_pairs = false;
+};
+std::uint32_t peaks_of(std::uint32_t vocabulary);  // of a row
+//   0 x  1 out  2 peaks f32 [row][peaks_of(vocabulary)]
+program logits(const logits_spec& spec);
+grid logits_grid(const logits_spec& spec, std::uint32_t rows);
 
 }  // namespace terrane::kernels

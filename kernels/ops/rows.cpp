@@ -110,20 +110,4 @@ program gather_rows(std::uint32_t k) {
 
 grid gather_rows_grid(std::uint32_t k, std::uint32_t rows) { return embedding_grid(k, rows); }
 
-program add_pairs(std::uint32_t k) {
-  builder b("add_pairs");
-  const val row = b.group_y(), x = b.offset(b.argument_ptr(0), row, 8 * k);
-  const val out = b.offset(b.argument_ptr(1), row, 4 * k);
-  for_each_run(b, k, [&](val element) {
-    auto load = [&](val base) {
-      return b.load_lanes(memory_type::f32, b.offset(base, element, 4));
-    };
-    b.store_lanes(memory_type::f32, b.offset(out, element, 4),
-                  contract::store_rule(load(x) + load(b.offset(x, std::int64_t{4} * k))));
-  });
-  return b.finish();
-}
-
-grid add_pairs_grid(std::uint32_t k, std::uint32_t rows) { return embedding_grid(k, rows); }
-
 }  // namespace terrane::kernels

@@ -234,23 +234,6 @@ TEST(activation, rows_may_come_in_pairs_of_what_is_rounded_and_what_that_left) {
     }
 }
 
-TEST(add_pairs, adds_neighbouring_rows_and_keeps_the_store_rule) {
-  for (test_target target : test_targets()) {
-    constexpr std::uint32_t k = 288, rows = 3;
-    aligned_buffer<float> x(2 * rows * k), out(rows * k);
-    for (std::size_t i = 0; i < x.size(); i++) x[i] = static_cast<float>(i % 97) * 0.37f - 11;
-    x[0] = 0x1p-58f;
-    x[k] = -0x1.fp-59f;
-    std::vector<argument_slot> arguments = {x.data(), out.data()};
-    run_program(target, add_pairs(k), arguments, add_pairs_grid(k, rows));
-    for (std::size_t i = 0; i < rows * k; i++) {
-      const std::size_t at = i / k * 2 * k + i % k;
-      ASSERT_EQ(bits(out[i]), bits(reference::sanit(x[at] + x[at + k]))) << "element " << i;
-    }
-    EXPECT_EQ(out[0], 0.0f);
-  }
-}
-
 TEST(activation, writes_only_what_is_asked_for) {
   for (test_target target : test_targets()) {
     activation_spec spec{.source = activation_source::plain,

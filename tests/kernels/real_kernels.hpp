@@ -61,7 +61,8 @@ inline std::vector<program> model_kernels() {
   list.push_back(attention_partial(shape, {.warps = attention_warps(shape)}));
   list.push_back(attention_combine(shape));
   list.push_back(gather_rows(512));
-  list.push_back(add_pairs(512));
+  list.push_back(logits({.vocabulary = 1000, .stride = 1024, .in_pairs = true}));
+  list.push_back(logits({.vocabulary = 992, .stride = 992}));
   return list;
 }
 

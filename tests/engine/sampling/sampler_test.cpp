@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/sampling/draw.hpp"
+#include "engine/sampling/scan.hpp"
 #include "tests/engine/sampling/allocations.hpp"
 
 namespace terrane::engine {
@@ -333,6 +334,35 @@ TEST(sampler, logits_that_are_not_finite_are_an_error) {
       EXPECT_THAT(failed.error().message, HasSubstr("the logit of token 2 is "));
     }
   }
+}
+
+// Peaks only spare looking: what a device says of its logits changes no choice.
+TEST(sampler, peaks_that_are_given_change_no_choice) {
+  std::mt19937 random(7);
+  std::normal_distribution<float> normal;
+  std::vector<float> logits(1000);
+  for (float& l : logits) l = normal(random);
+  logits[300] = logits[700] = 9.0F;  // equal: the lower id
+  std::vector<float> peaks;
+  ASSERT_TRUE(find_peaks(logits, peaks));
+  ASSERT_THAT(peaks, testing::SizeIs(4));
+  EXPECT_EQ(peaks[1], 9.0F);
+  auto few = plain();
+  few.top_k = 5;
+  for (const auto& parameters : {greedy(), few, plain()}) {
+    auto with = made(parameters, logits.size()), without = made(parameters, logits.size());
+    for (std::uint64_t position = 0; position < 20; position++) {
+      const auto chosen = with.sample({logits, peaks}, {}, position);
+      ASSERT_TRUE(chosen);
+      EXPECT_EQ(*chosen, choose(without, logits, position));
+    }
+  }
+  auto s = made(greedy(), logits.size());
+  EXPECT_EQ(choose(s, logits), 300U);
+  logits[900] = peaks[3] = std::numeric_limits<float>::quiet_NaN();
+  const auto failed = s.sample({logits, peaks}, {}, 0);
+  ASSERT_FALSE(failed);
+  EXPECT_THAT(failed.error().message, HasSubstr("the logit of token 900 is "));
 }
 
 TEST(sampler, wrong_sizes_are_an_error) {
