@@ -36,6 +36,7 @@ struct execution_plan::stage {
 struct execution_plan::recorded {
   step_size size;
   std::uint64_t last_run = 0;  // number of the last run that used it
+  std::uint32_t warm_on = 0;   // mask of devices
   std::vector<stage> stages;
 };
 
@@ -218,16 +219,22 @@ result<void> execution_plan::wait(device_room& room) {
   return ok;
 }
 
+// Products are computed for all rows, read or not: to run the list of a prompt for nothing would
+// take as long as a prompt does, beside which what is saved is nothing.
 result<void> execution_plan::warm(std::uint32_t device) {
+  constexpr std::uint32_t most_rows_warmed = 8;
   device_room& room = *rooms_[device];
   result<void> ok = room.space->write_inputs(step_inputs(room.space->shape().rows));
   for (const auto& r : recorded_) {
+    const std::uint32_t own = 1U << device;
+    if (r->size.rows > most_rows_warmed || (r->warm_on & own) != 0) continue;
     for (const stage& s : r->stages) {
       if (!ok) return ok;
       if (s.list == nullptr || s.room != &room) continue;
       ok = room.on->submit(*s.list);
       if (ok) ok = room.on->wait();
     }
+    r->warm_on |= own;
   }
   return ok;
 }

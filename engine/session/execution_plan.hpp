@@ -65,8 +65,8 @@ class execution_plan {
   std::vector<step_size> recent() const;
   // Records what a step of this size needs, if it is new.
   result<void> prepare(step_size size);
-  // Runs the lists of a device once without any rows, so that the first step on it finds everything
-  // in place. Only for a device that no running plan uses.
+  // Runs the lists of a device for steps of few rows once without any, so that the first step on it
+  // finds everything in place. Only for a device that no running plan uses.
   result<void> warm(std::uint32_t device);
   // Runs a step whose inputs are written; the logits of its selected rows lie on logits_room()
   // after.
