@@ -152,7 +152,7 @@ class device {
   virtual result<void> read(const device_memory& from, std::size_t offset,
                             std::span<std::byte> to) = 0;
   // As write(), of what the next submitted list reads, which need not have arrived on return. By
-  // the thread that submits, when nothing runs.
+  // the thread that submits, when no list runs; of several writes before a list the last counts.
   virtual result<void> write_for_next(device_memory& to, std::size_t offset,
                                       std::span<const std::byte> from) {
     return write(to, offset, from);

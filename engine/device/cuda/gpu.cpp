@@ -222,7 +222,7 @@ result<void> gpu::write_for_next(device_memory& to, std::size_t offset,
   if (!ok || from.empty()) return ok;
   if (for_next_ == nullptr || for_next_->bytes() < from.size()) {
     result<std::unique_ptr<device_memory>> pinned = allocate_pinned(*card_, from.size());
-    if (!pinned) return tl::unexpected<error>(pinned.error());
+    if (!pinned) return write(to, offset, from);  // the host pins no more
     for_next_ = std::move(*pinned);
   }
   std::memcpy(for_next_->host(), from.data(), from.size());

@@ -28,9 +28,9 @@ result<std::unique_ptr<device_memory>> allocate_pinned(const context& card, std:
   if (result<void> ready = card.enter(); !ready) return tl::unexpected<error>(ready.error());
   void* at = nullptr;
   result<void> ok =
-      card.check(card.functions().cuMemHostAlloc(
-                     &at, bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
-                 "cuMemHostAlloc");
+      card.check_refusal(card.functions().cuMemHostAlloc(
+                             &at, bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
+                         "cuMemHostAlloc");
   if (!ok) return tl::unexpected<error>(ok.error());
   std::memset(at, 0, bytes);
   return std::make_unique<pinned_memory>(card, at, bytes);

@@ -278,8 +278,9 @@ result<std::unique_ptr<device>> open_probed(const std::shared_ptr<instance>& i, 
   auto opened = gpu::open(i, p, options);
   if (!opened || !p.code.unpack_half) return opened;
   const result<bool> exact = halves_are_exact(**opened);
-  if (!exact) return tl::unexpected(exact.error());
-  if (*exact) return opened;
+  if (!exact && exact.error().code == error_code::device_fault)
+    return tl::unexpected(exact.error());
+  if (exact && *exact) return opened;
   opened->reset();
   p.code.unpack_half = false;
   return gpu::open(i, p, options);

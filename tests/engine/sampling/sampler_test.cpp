@@ -349,14 +349,22 @@ TEST(sampler, peaks_that_are_given_change_no_choice) {
   EXPECT_EQ(peaks[1], 9.0F);
   auto few = plain();
   few.top_k = 5;
-  for (const auto& parameters : {greedy(), few, plain()}) {
-    auto with = made(parameters, logits.size()), without = made(parameters, logits.size());
+  auto penalised = greedy();
+  penalised.repetition_penalty = 2.0F;
+  const std::vector<token_id> history = {300, 700}, excluded = {301, 302};
+  for (const auto& parameters : {greedy(), few, plain(), penalised}) {
+    auto with = made(parameters, logits.size(), excluded);
+    auto without = made(parameters, logits.size(), excluded);
     for (std::uint64_t position = 0; position < 20; position++) {
-      const auto chosen = with.sample({logits, peaks}, {}, position);
+      const auto chosen = with.sample({logits, peaks}, history, position);
       ASSERT_TRUE(chosen);
-      EXPECT_EQ(*chosen, choose(without, logits, position));
+      EXPECT_EQ(*chosen, choose(without, logits, position, history));
     }
   }
+  auto best_is_left_out = made(greedy(), logits.size(), {300, 700});
+  const auto second = best_is_left_out.sample({logits, peaks}, {}, 0);
+  ASSERT_TRUE(second);
+  EXPECT_LT(logits[*second], 9.0F);
   auto s = made(greedy(), logits.size());
   EXPECT_EQ(choose(s, logits), 300U);
   logits[900] = peaks[3] = std::numeric_limits<float>::quiet_NaN();
