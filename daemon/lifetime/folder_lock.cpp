@@ -35,6 +35,7 @@ std::string folder_locks::take(const fs::path& folder, const std::string& what) 
   std::error_code fault;
   fs::create_directories(folder, fault);
   const fs::path real = fs::weakly_canonical(folder, fault);
+  if (fault) return "";
   if (std::ranges::find(folders_, real) != folders_.end()) return "";
   const int file = open((real / lock_name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0640);
   if (file < 0) return "";

@@ -9,6 +9,9 @@ namespace terrane::engine {
 
 namespace {
 
+// The engine ends.
+bool gave_up(const result<void>& ok) { return !ok && ok.error().code == error_code::cancelled; }
+
 // What devices have left while parts are handed out.
 class room_left {
  public:
@@ -122,17 +125,25 @@ void mover::take_refuge() {
   refuge_report report;
   result<void> ok = find_refuge(report);
   if (report.lost.empty()) return;  // nothing needs one
-  if (!ok && ok.error().code == error_code::cancelled) return;
-  if (!ok) {
+  if (gave_up(ok)) return;
+  // First those that have lost something; the others, where it is their room that is missing.
+  using whom = step_loop::whom;
+  for (whom which : {whom::with_lost_pages, whom::all}) {
+    if (ok) break;
     const error why = ok.error();
-    report.sessions_ended = loop_.call([&] { return loop_.end_sessions(why); });
+    const std::size_t ended = loop_.call([&] { return loop_.end_sessions(which, why); });
+    if (ended == 0) continue;
+    report.sessions_ended += ended;
     loop_.wait_for_releases();
-    if (report.sessions_ended != 0) ok = find_refuge(report);
-    report.sessions_rebuilt = 0;
+    ok = find_refuge(report);
+    if (gave_up(ok)) return;
   }
+  report.sessions_rebuilt -= std::min(report.sessions_rebuilt, report.sessions_ended);
   if (!ok) {
     report.failure = ok.error();
-    loop_.call([&] { loop_.refuse(ok.error()); });
+    loop_.call([&] {
+      if (loop_.is_stranded()) loop_.refuse(ok.error());
+    });
   }
   report.took_ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
@@ -166,11 +177,11 @@ result<void> mover::find_refuge(refuge_report& report) {
     result<void> ok = fail(error_code::no_room, "");
     const auto chosen = refuge_.choose ? refuge_.choose(from) : std::nullopt;
     if (chosen && chosen->size() == from.parts.size()) ok = move_to(*chosen, from, report);
-    if (!ok) {
+    if (!ok && !gave_up(ok)) {
       const auto nearest = nearest_with_room(model_, rooms_, shape_, from, pages);
       ok = nearest ? move_to(*nearest, from, report) : tl::unexpected<error>(nearest.error());
     }
-    if (ok || loop_.call([&] { return loop_.lost(); }) == lost) return ok;
+    if (ok || gave_up(ok) || loop_.call([&] { return loop_.lost(); }) == lost) return ok;
   }
 }
 
@@ -188,6 +199,7 @@ result<void> mover::move_to(const std::vector<std::uint32_t>& where, const lost_
   job->unasked = true;
   {
     std::lock_guard lock(guard_);
+    if (ending_) return fail(error_code::cancelled, "the engine ends");
     job->status.id = next_++;
     queue_.push_front(job);
   }

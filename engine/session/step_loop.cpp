@@ -275,6 +275,7 @@ void step_loop::finish(session& s, stop_reason reason, std::optional<error> fail
     close_now(s);
   } else {
     trim_pages(s);
+    let_go_of_devices();
   }
   observer->on_end(summary);
 }
@@ -306,7 +307,9 @@ void step_loop::wait_for_releases() {
 // Of a lost device nobody's reply is at fault: they go on once its parts are elsewhere.
 void step_loop::fail_step(const error& why) {
   settle();
-  if (notice_lost()) return;
+  const std::uint32_t before = lost_;
+  // Not more than once for each device: the replies go on where nothing needs it any more.
+  if (notice_lost() || lost_ != before) return;
   for (session* s : span_sessions_)
     if (s->answering) finish(*s, stop_reason::failed, why);
 }
@@ -324,7 +327,11 @@ result<session_id> step_loop::admit(generate_request request,
   std::promise<result<session_id>> done;
   post({[&] {
           result<session_id> accepted = accept(request, observer);
-          if (!accepted && !unplaced_ && notice_lost()) return false;
+          if (!accepted) {
+            const std::uint32_t before = lost_;
+            const bool waits = notice_lost() && !unplaced_;
+            if (waits || lost_ != before) return false;  // it may do without that device
+          }
           done.set_value(std::move(accepted));
           return true;
         },
@@ -393,6 +400,7 @@ result<session_id> step_loop::accept(generate_request& request,
   const auto cached = static_cast<std::uint32_t>(s->computed),
              prompt = static_cast<std::uint32_t>(end);
   s->answering.emplace(std::move(request), std::move(observer), std::move(*choose), end);
+  s->answering->told = s->computed;
   s->answering->summary.cached_tokens = cached;
   s->answering->summary.prompt_tokens = prompt;
   return s->id;
@@ -448,9 +456,7 @@ void step_loop::close_now(session& s) {
   if (options_.on_session) options_.on_session(session_change::closed, s.id, s.owner);
   ended_.push_back(std::move(*held));
   sessions_.erase(held);
-  // Without its pages a layer may need no device but its own.
-  residency now = residency_after(placement().parts, nullptr);
-  if (plan_->where() != now) replan(std::move(now));
+  let_go_of_devices();
 }
 
 bool step_loop::is_replying() const {

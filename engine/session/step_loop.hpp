@@ -91,9 +91,10 @@ class step_loop {
   void on_stranded(std::function<void()> told) { on_stranded_ = std::move(told); }
   std::size_t sessions_rebuilt() const { return rebuilt_; }
   std::vector<std::uint64_t> lost_pages() const;  // by layer
-  // Ends all sessions, and says how many.
-  std::size_t end_sessions(const error& why);
-  // As long as the loop stays stranded, requests are refused with it.
+  // Ends all sessions, or those with pages on a lost device, and says how many.
+  enum class whom { with_lost_pages, all };
+  std::size_t end_sessions(whom which, const error& why);
+  // As long as the loop stays stranded, or once it is, requests are refused with it.
   void refuse(const error& why) { unplaced_ = why; }
   // Workspaces of lost devices, once no plan needs them.
   std::vector<std::unique_ptr<workspace>> take_lost_workspaces();
@@ -140,8 +141,9 @@ class step_loop {
   void settle();
   bool is_lost(std::uint32_t device) const { return (lost_ >> device & 1U) != 0; }
   bool needs_lost(const residency& where) const;
+  bool has_lost_pages(const session& s) const;
   void rewind(session& s);
-  void end_stranding();
+  void leave_stranding();
   session* find(session_id id);
   result<void> reserve_pages(session& s, std::size_t tokens);
   void close_now(session& s);
@@ -149,6 +151,7 @@ class step_loop {
   void release_ended();
   residency residency_after(const std::vector<std::uint32_t>& parts, const move_job* job) const;
   void replan(residency where);
+  void let_go_of_devices();
   std::uint64_t pages_state() const;
   void add_pages(move_job& job, const session& s) const;
   void prepare_switch(move_job& job);

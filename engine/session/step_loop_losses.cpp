@@ -37,13 +37,9 @@ bool step_loop::notice_lost() {
   for (auto& s : sessions_) rewind(*s);
   pages_version_++;
   // Idle sessions have let go of their pages there: perhaps nothing needs the device any more.
-  residency now = residency_after(placement().parts, nullptr);
-  if (plan_->where() != now) replan(std::move(now));
-  if (!is_stranded()) {
-    stranded_since_.reset();
-  } else if (on_stranded_) {
-    on_stranded_();
-  }
+  let_go_of_devices();
+  leave_stranding();
+  if (is_stranded() && on_stranded_) on_stranded_();
   return is_stranded();
 }
 
@@ -82,10 +78,18 @@ std::vector<std::uint64_t> step_loop::lost_pages() const {
   return out;
 }
 
-std::size_t step_loop::end_sessions(const error& why) {
-  const std::size_t count = sessions_.size();
+bool step_loop::has_lost_pages(const session& s) const {
+  return std::ranges::any_of(s.pages, [this](const auto& layer) {
+    return std::ranges::any_of(layer, [this](const auto& page) { return is_lost(page->device()); });
+  });
+}
+
+std::size_t step_loop::end_sessions(whom which, const error& why) {
+  std::size_t count = 0;
   // From the last: a session leaves the list when it ends.
   for (std::size_t i = sessions_.size(); i-- > 0;) {
+    if (which == whom::with_lost_pages && !has_lost_pages(*sessions_[i])) continue;
+    count++;
     if (sessions_[i]->answering)
       finish(*sessions_[i], stop_reason::failed, why);
     else
@@ -94,8 +98,8 @@ std::size_t step_loop::end_sessions(const error& why) {
   return count;
 }
 
-// After a commit. What replies waited for is what they were held up by the loss.
-void step_loop::end_stranding() {
+// Wherever the plan has changed. What replies waited for is what they were held up by the loss.
+void step_loop::leave_stranding() {
   if (!stranded_since_ || is_stranded()) return;
   const std::chrono::duration<double, std::milli> waited =
       std::chrono::steady_clock::now() - *stranded_since_;

@@ -78,6 +78,13 @@ void step_loop::replan(residency where) {
   if (!made) return;
   releases_.give(std::move(plan_));
   plan_ = std::move(*made);
+  leave_stranding();
+}
+
+// After sessions have let go of pages: a layer may need no device but its own any more.
+void step_loop::let_go_of_devices() {
+  residency now = residency_after(placement().parts, nullptr);
+  if (plan_->where() != now) replan(std::move(now));
 }
 
 void step_loop::renew_plan() {
@@ -269,7 +276,7 @@ result<step_loop::commit_report> step_loop::commit(move_job& job) {
   decode_times_.assign(rooms_.size(), {});
   revision_++;
   pages_version_++;
-  end_stranding();
+  leave_stranding();
   const steady_time end = std::chrono::steady_clock::now();
   const double pause_ms = std::chrono::duration<double, std::milli>(end - begin).count();
   for (auto& s : sessions_) {

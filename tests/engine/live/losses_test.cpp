@@ -79,6 +79,30 @@ std::vector<std::uint64_t> undisturbed(engine::inference_engine& e,
   return reply->hashes;
 }
 
+// A session that waits for its next turn.
+engine::session_id kept(engine::inference_engine& e, std::size_t prompt) {
+  engine::generate_request r = request(e, prompt, 4);
+  r.keep = true;
+  auto reply = std::make_shared<bench::recorder>();
+  const auto id = e.generate(r, reply);
+  EXPECT_TRUE(id.has_value());
+  EXPECT_EQ(reply->wait().reason, engine::stop_reason::max_tokens);
+  return id.value_or(0);
+}
+
+engine::generate_request next_turn(const engine::inference_engine& e, engine::session_id id,
+                                   std::uint32_t tokens) {
+  engine::generate_request r = request(e, 10, tokens);
+  r.session = id;
+  return r;
+}
+
+void spill(engine::inference_engine& e, engine::session_id id, std::uint32_t device) {
+  engine::move_request away;
+  away.spill = engine::spill_request{id, 0, device};
+  EXPECT_EQ(bench::move_and_wait(e, std::move(away)).state, engine::move_state::committed);
+}
+
 // Nothing of the engine's is left on a device that is lost, or with sessions that have ended.
 void expect_clean(const losable_engine& at, std::uint32_t lost, std::uint64_t weights) {
   at.engine->look_for_lost_devices();
@@ -307,17 +331,107 @@ TEST(losses, of_a_device_beside_others_end_no_session_and_are_told) {
 TEST(losses, of_where_pages_were_spilled_to_rebuild_them) {
   losable_engine at = start_losable("tiny", "Q4_1", 2, options());
   engine::inference_engine& e = *at.engine;
-  const std::vector<std::uint64_t> expected = undisturbed(e, request(e, 200, 60));
+  const std::vector<std::uint64_t> expected = undisturbed(e, next_turn(e, kept(e, 200), 20));
+  const engine::session_id id = kept(e, 200);
+  spill(e, id, 1);
   auto reply = std::make_shared<bench::recorder>();
-  const auto id = e.generate(request(e, 200, 60), reply);
-  ASSERT_TRUE(id.has_value());
-  reply->wait_for(2);
-  engine::move_request away;
-  away.spill = engine::spill_request{*id, 0, 1};
-  ASSERT_EQ(bench::move_and_wait(e, std::move(away)).state, engine::move_state::committed);
-  at.devices[1]->lose_at(5);
+  reply->after_token = [&](std::size_t n) {
+    if (n == 2) at.devices[1]->lose_at(5);
+  };
+  ASSERT_TRUE(e.generate(next_turn(e, id, 20), reply).has_value());
   EXPECT_EQ(reply->wait().reason, engine::stop_reason::max_tokens);
   EXPECT_EQ(reply->hashes, expected);
+  EXPECT_TRUE(at.devices[1]->disarm());
+}
+
+TEST(losses, of_what_only_an_idle_session_needs_disturb_no_reply) {
+  losable_engine at = start_losable("tiny", "Q4_1", 2, options());
+  engine::inference_engine& e = *at.engine;
+  const std::vector<std::uint64_t> expected = undisturbed(e, request(e, 130, 20)),
+                                   turn = undisturbed(e, next_turn(e, kept(e, 200), 20));
+  const engine::session_id idle = kept(e, 200);
+  spill(e, idle, 1);
+  auto reply = std::make_shared<bench::recorder>();
+  reply->after_token = [&](std::size_t n) {
+    if (n == 2) at.devices[1]->lose_at(1);
+  };
+  ASSERT_TRUE(e.generate(request(e, 130, 20), reply).has_value());
+  const engine::reply_summary& end = reply->wait();
+  EXPECT_EQ(end.reason, engine::stop_reason::max_tokens)
+      << (end.failure ? to_string(*end.failure) : "");
+  EXPECT_EQ(reply->hashes, expected);
+  EXPECT_TRUE(at.devices[1]->disarm());
+  EXPECT_FALSE(e.status().stranded);
+  EXPECT_EQ(undisturbed(e, next_turn(e, idle, 20)), turn);
+}
+
+// Its reply is stopped before there is a place for what it has lost: nothing waits for one then.
+TEST(losses, end_with_the_reply_that_they_held_up) {
+  reports told;
+  engine::engine_options o = options(&told);
+  engine::inference_engine* stops = nullptr;
+  engine::session_id id = 0;
+  o.choose_refuge = [&](const engine::lost_placement& from) {
+    EXPECT_TRUE(stops->stop(id).has_value());
+    return std::vector<std::uint32_t>(from.parts.size(), 0);
+  };
+  losable_engine at = start_losable("tiny", "Q4_1", 2, o);
+  engine::inference_engine& e = *(stops = at.engine.get());
+  id = kept(e, 200);
+  spill(e, id, 1);
+  engine::generate_request r = next_turn(e, id, 20);
+  r.keep = true;
+  auto reply = std::make_shared<bench::recorder>();
+  reply->after_token = [&](std::size_t n) {
+    if (n == 2) at.devices[1]->lose_at(1);
+  };
+  ASSERT_TRUE(e.generate(r, reply).has_value());
+  EXPECT_EQ(reply->wait().reason, engine::stop_reason::stopped);
+  EXPECT_FALSE(told.wait_for(1).failure.has_value());
+  ASSERT_FALSE(e.status().stranded);
+  EXPECT_EQ(undisturbed(e, next_turn(e, id, 5)).size(), 5U);
+}
+
+TEST(losses, end_only_the_session_whose_pages_have_no_room) {
+  reports told;
+  losable_engine at = start_losable("tiny", "Q4_1", 2, options(&told));
+  engine::inference_engine& e = *at.engine;
+  const std::vector<std::uint64_t> expected = undisturbed(e, request(e, 130, 380));
+  const engine::session_id spilled = kept(e, 200);
+  spill(e, spilled, 1);
+  // Of the 16 pages that a layer's arena has, one is the session's still, and these have the rest.
+  static_cast<void>(kept(e, 400));
+  auto other = std::make_shared<bench::recorder>();
+  ASSERT_TRUE(e.generate(request(e, 130, 380), other).has_value());
+  e.devices()[0]->set_budget_bytes(e.devices()[0]->used_bytes());
+  auto reply = std::make_shared<bench::recorder>();
+  reply->after_token = [&](std::size_t n) {
+    if (n == 2) at.devices[1]->lose_at(1);
+  };
+  ASSERT_TRUE(e.generate(next_turn(e, spilled, 20), reply).has_value());
+  EXPECT_EQ(reply->wait().reason, engine::stop_reason::failed);
+  EXPECT_EQ(other->wait().reason, engine::stop_reason::max_tokens);
+  EXPECT_EQ(other->hashes, expected);
+  const engine::refuge_report report = told.wait_for(1);
+  EXPECT_FALSE(report.failure.has_value());
+  EXPECT_EQ(report.sessions_ended, 1U);
+  EXPECT_FALSE(e.status().stranded);
+}
+
+TEST(losses, of_a_device_that_nothing_needs_refuse_no_request) {
+  losable_engine at = start_losable("tiny", "Q4_1", 2, options());
+  engine::inference_engine& e = *at.engine;
+  const std::vector<std::uint64_t> expected = undisturbed(e, request(e, 40, 6));
+  // Its workspace stays, and with it the tables that a new session's pages are written to.
+  for (std::uint32_t d : {1U, 0U})
+    ASSERT_EQ(bench::move_and_wait(e, all_to(e, d)).state, engine::move_state::committed);
+  at.devices[1]->lose_at(1);
+  auto reply = std::make_shared<bench::recorder>();
+  const auto served = e.generate(request(e, 40, 6), reply);
+  ASSERT_TRUE(served.has_value()) << to_string(served.error());
+  EXPECT_EQ(reply->wait().reason, engine::stop_reason::max_tokens);
+  EXPECT_EQ(reply->hashes, expected);
+  EXPECT_TRUE(at.devices[1]->disarm());
 }
 
 // Logits of a prompt are told once for each position, also where they were computed twice.
@@ -346,7 +460,26 @@ TEST(losses, tell_no_logits_twice) {
     std::vector<std::uint32_t> each(70);
     std::iota(each.begin(), each.end(), 0);
     EXPECT_EQ(reply->told, each);
+    EXPECT_TRUE(at.devices[d]->disarm());
   }
+}
+
+// Nor those of what a session held before.
+TEST(losses, tell_only_the_logits_of_the_turn) {
+  losable_engine at = start_losable("tiny", "Q4_1", 2, options());
+  const engine::session_id id = kept(*at.engine, 70);
+  ASSERT_EQ(bench::move_and_wait(*at.engine, all_to(*at.engine, 1)).state,
+            engine::move_state::committed);
+  at.devices[1]->lose_at(6);
+  engine::generate_request r = next_turn(*at.engine, id, 0);
+  r.every_logit = true;
+  auto reply = std::make_shared<positions>();
+  ASSERT_TRUE(at.engine->generate(r, reply).has_value());
+  EXPECT_EQ(reply->ended.get_future().get(), engine::stop_reason::max_tokens);
+  std::vector<std::uint32_t> each(11);
+  std::iota(each.begin(), each.end(), 73);  // the last token drawn, and the prompt
+  EXPECT_EQ(reply->told, each);
+  EXPECT_TRUE(at.devices[1]->disarm());
 }
 
 TEST(losses, that_nothing_can_make_good_end_sessions_with_a_reason_until_there_is_room) {
