@@ -142,8 +142,8 @@ struct move_request {
 
 // What was on a device that is lost (device::lost()) goes elsewhere at once, unasked: its weights
 // are read again, KV that was there is computed again from the sessions' tokens. Replies wait
-// meanwhile and go on with the same bits. Where it all fits nowhere, the sessions end with an
-// error; where it does not fit without them either, requests are refused until it does.
+// meanwhile and go on with the same bits. Where it all fits nowhere, sessions end with an error,
+// those with lost pages first; where it does not fit without them either, requests are refused.
 
 struct lost_placement {
   std::vector<std::uint32_t> parts;  // device by part, as it was

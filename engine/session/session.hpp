@@ -52,7 +52,6 @@ struct reply {
   std::size_t told = 0;    // with every_logit: the position up to which logits were told
   reply_summary summary;
   steady_time started = std::chrono::steady_clock::now(), first_token = started;
-  bool stop_asked = false;
 };
 
 struct session {

@@ -209,13 +209,11 @@ void step_loop::hand_out() {
     }
     if (l.draw) give_token(s, logits, hash);
   }
-  // Replies that only read a prompt, and those that were asked to stop while they did.
+  // Replies that only read a prompt.
   for (session* s : span_sessions_) {
     if (!s->answering) continue;
     if (s->answering->request.max_tokens == 0 && s->computed == s->tokens.size())
       finish(*s, stop_reason::max_tokens);
-    else if (s->answering->stop_asked)
-      finish(*s, stop_reason::stopped);
   }
 }
 
@@ -251,7 +249,6 @@ void step_loop::give_token(session& s, const step_logits& logits, std::uint64_t 
                          ? stop_reason::context_full
                          : stop_reason::max_tokens);
   }
-  if (r.stop_asked) finish(s, stop_reason::stopped);
 }
 
 void step_loop::finish(session& s, stop_reason reason, std::optional<error> failure) {
