@@ -151,7 +151,8 @@ result<boost::json::object> run_exact(const exact_options& options) {
     if (!tokens) return tl::unexpected<error>(tokens.error());
     prompts.push_back(std::move(*tokens));
   }
-  if (prompts.empty()) prompts.push_back(random_tokens(**moved, 100, options.seed));
+  if (prompts.empty())
+    prompts.push_back(random_tokens(**moved, options.random_prompt, options.seed));
 
   bool equal = true;
   std::size_t made = 0;

@@ -10,8 +10,9 @@ struct exact_options {
   std::uint32_t moves = 20;
   std::uint32_t tokens = 256;
   std::uint32_t prompt_chunk = 0;  // of the moved run; the unmoved one takes the prompt as it fits
-  std::vector<std::string> prompts;  // texts; empty: random tokens
-  bool corrupt = false;              // flip one bit of a moved page
+  std::vector<std::string> prompts;  // texts; empty: random tokens, so many
+  std::uint32_t random_prompt = 100;
+  bool corrupt = false;  // flip one bit of a moved page
   std::uint64_t seed = 1;
 };
 result<boost::json::object> run_exact(const exact_options& options);

@@ -90,6 +90,8 @@ int main(int argc, char** argv) {
   x->add_option("--moves", e.moves, "moves in each reply")->capture_default_str();
   x->add_option("--tokens", e.tokens, "tokens of each reply")->capture_default_str();
   x->add_option("--prompt", e.prompts, "a prompt (may be repeated); none: random tokens");
+  x->add_option("--random-prompt", e.random_prompt, "tokens of a random prompt")
+      ->capture_default_str();
   x->add_option("--prompt-chunk", e.prompt_chunk,
                 "tokens of the prompt in one step of the moved run (0: as fits)");
   x->add_flag("--corrupt", e.corrupt, "flip one bit of a moved page: the result must say so");

@@ -175,7 +175,7 @@ inline float segment_sum(const kernels::weight_format& format, const std::vector
   float dx = x.d[first / x.block];
   if (format.block_elements == 256) {
     const block& b = row[first / 256];
-    std::int32_t s = 0, m = 0;
+    std::int64_t s = 0, m = 0;  // as whole numbers, wherever they end
     for (std::size_t k = 0; k < 256; k++) {
       int xk = x.q[first + k] * x.factors[(first + k) / 32];
       std::size_t part = k / (256 / b.sc.size());

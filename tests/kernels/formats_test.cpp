@@ -7,8 +7,7 @@
 
 #include "kernels/formats/finite.hpp"
 #include "kernels/formats/format.hpp"
-#include "tests/kernels/format_reference.hpp"
-#include "tests/kernels/program_runner.hpp"
+#include "tests/kernels/linear_rows.hpp"
 
 namespace terrane::kernels {
 namespace {
@@ -84,57 +83,12 @@ std::vector<float> random_activations(std::size_t k, std::size_t kind, std::mt19
   return x;
 }
 
-// The activation buffers of linear(), rows padded with zeros.
-struct activation_rows {
-  activation_rows(std::size_t rows, std::size_t padded, std::size_t k, std::uint32_t block,
-                  std::mt19937& random, std::uint32_t together = 1, bool in_parts = false)
-      : layout(static_cast<std::uint32_t>(k), block, together),
-        q8((padded + together - 1) / together * layout.tile_bytes),
-        f16(padded * k),
-        f32(padded * k) {
-    for (std::size_t r = 0; r < rows; r++) {
-      floats.push_back(random_activations(k, r, random));
-      quantised.push_back(in_parts ? reference::quantise_in_parts(floats[r])
-                                   : reference::quantise(floats[r], block));
-      const reference::quantised& x = quantised[r];
-      EXPECT_EQ(x.block, layout.block);
-      const auto row = static_cast<std::uint32_t>(r);
-      for (std::uint32_t i = 0; i < k; i++)
-        q8[layout.q_at(row, i)] = static_cast<std::byte>(x.q[i]);
-      for (std::uint32_t b = 0; b < x.d.size(); b++)
-        std::memcpy(&q8[layout.scale_at(row, b)], &x.d[b], 4);
-      for (std::uint32_t s = 0; s < k / 16; s++) {
-        std::int32_t sum = 0;
-        for (std::size_t j = 0; j < 16; j++) sum += x.q[16 * s + j];
-        std::memcpy(&q8[layout.sum_at(row, s)], &sum, 4);
-        if (layout.block != 256) continue;
-        const std::int32_t factor = x.factors[s / 2];
-        if (in_parts) std::memcpy(&q8[layout.factor_at(row, s / 2)], &factor, 4);
-        sum *= factor;
-        q8[layout.low_sum_at(row, s)] = static_cast<std::byte>(sum & 127);
-        q8[layout.high_sum_at(row, s)] = static_cast<std::byte>(sum >> 7);
-      }
-      for (std::size_t j = 0; j < k; j++) {
-        f16[r * k + j] = reference::f16(floats[r][j]);
-        f32[r * k + j] = floats[r][j];
-      }
-    }
-  }
-  q8_row_layout layout;
-  std::vector<std::vector<float>> floats;
-  std::vector<reference::quantised> quantised;
-  aligned_buffer<std::byte> q8;
-  aligned_buffer<float> f16, f32;
-};
-
-aligned_buffer<std::byte> packed(const weight_format& f, std::size_t n, std::size_t k,
-                                 const std::vector<std::byte>& stored) {
-  aligned_buffer<std::byte> p(packed_bytes(f, n, k), std::byte{0xee});
-  pack_rows(f, k, stored, p.span());
-  return p;
+std::vector<std::vector<float>> random_rows_of_activations(std::size_t rows, std::size_t k,
+                                                           std::mt19937& random) {
+  std::vector<std::vector<float>> all;
+  for (std::size_t r = 0; r < rows; r++) all.push_back(random_activations(k, r, random));
+  return all;
 }
-
-std::size_t padded(std::size_t n, std::size_t unit) { return (n + unit - 1) / unit * unit; }
 
 // One matrix of n rows against `rows` tokens, on one target, for one way to share the work.
 void check_linear(test_target target, const weight_format& f, std::size_t n, std::size_t k,
@@ -148,8 +102,8 @@ void check_linear(test_target target, const weight_format& f, std::size_t n, std
   std::size_t rows = columns == 1 ? 2 : columns + 1, row_space = padded(rows, columns);
   std::vector<std::byte> stored = random_rows(f, n, k, random);
   aligned_buffer<std::byte> weights = packed(f, n, k, stored);
-  activation_rows x(rows, row_space, k, f.block_elements == 256 ? 256 : 32, random, rows_together,
-                    in_parts);
+  activation_rows x(random_rows_of_activations(rows, k, random), row_space, k,
+                    f.block_elements == 256 ? 256 : 32, rows_together, in_parts);
   linear_spec spec{.k = static_cast<std::uint32_t>(k),
                    .matrices = {{&f, static_cast<std::uint32_t>(n), 32}},
                    .output_stride = static_cast<std::uint32_t>(padded(n, 32) + 64),
@@ -271,7 +225,7 @@ TEST(formats, matrices_of_several_formats_share_a_launch) {
         spec.matrices.push_back({f[i], static_cast<std::uint32_t>(n[i]), offset});
         offset += static_cast<std::uint32_t>(padded(n[i], 32));
       }
-      activation_rows x(rows, 4, k, 256, random);
+      activation_rows x(random_rows_of_activations(rows, k, random), 4, k, 256);
       aligned_buffer<float> out(4 * 160);
       for (std::size_t i = 0; i < out.size(); i++) out[i] = static_cast<float>(i) * 0.25f;
       std::vector<argument_slot> arguments = {

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "tests/bench/exact.hpp"
 #include "tests/bench/synth_plan.hpp"
 #include "tests/engine/live/tiny_model.hpp"
 
@@ -102,6 +103,30 @@ TEST(gemma3, a_move_does_not_bring_pages_before_the_window) {
   const std::uint64_t page = kernels::page_bytes(m.config().attention);
   EXPECT_LE(s.bytes_total, m.weight_bytes() + (8 + 4 + 4) * page);
   EXPECT_GT(s.bytes_total, m.weight_bytes() + 8 * page);
+}
+
+// Moves there and back while pages leave the windows: a reply that grows from 100 tokens to 700,
+// and one whose prompt of 560, which comes in pieces, is past them already.
+TEST(gemma3, moves_past_512_tokens_change_nothing) {
+  struct run {
+    std::uint32_t prompt, tokens, moves, chunk;
+  };
+  for (const run& r : {run{460, 100, 8, 0}, run{560, 40, 4, 48}}) {
+    bench::exact_options o;
+    o.model.path = tiny_model("tiny-gemma3", "Q4_K_M");
+    o.model.devices = two_devices();
+    o.model.context_tokens = 768;
+    o.random_prompt = r.prompt;
+    o.tokens = r.tokens;
+    o.moves = r.moves;
+    o.prompt_chunk = r.chunk;
+    result<boost::json::object> done = bench::run_exact(o);
+    ASSERT_TRUE(done.has_value()) << to_string(done.error());
+    EXPECT_TRUE(done->at("equal").as_bool()) << boost::json::serialize(*done);
+    EXPECT_TRUE(done->at("all_devices_used").as_bool()) << boost::json::serialize(*done);
+    EXPECT_EQ(done->at("moves").to_number<std::uint32_t>(), o.moves)
+        << boost::json::serialize(*done);
+  }
 }
 
 }  // namespace
