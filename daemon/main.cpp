@@ -16,8 +16,8 @@
 #include "daemon/config/config.hpp"
 #include "daemon/journal/log.hpp"
 #include "daemon/lifetime/engine_start.hpp"
-#include "daemon/lifetime/left_behind.hpp"
 #include "daemon/lifetime/lifetime.hpp"
+#include "daemon/process/left_behind.hpp"
 #include "daemon/version.hpp"
 #include "engine/device/discovery.hpp"
 #include "kernels/cache/code_cache.hpp"
@@ -44,11 +44,6 @@ int list_devices() {
 std::string start_on_fault(const config& c) {
   const std::string& wanted = c.start_on;
   if (wanted.empty() || wanted == "automatic") return "";
-  const std::string kind = wanted.substr(0, wanted.find(':'));
-  if (std::ranges::none_of(c.devices, [&](const device_config& d) {
-        return d.name == wanted || d.name == kind || d.name.starts_with(wanted + ":");
-      }))
-    return "start_on: '" + wanted + "' is not one of the devices that the configuration lists";
   std::string there, refused;
   for (const engine::device_candidate& d : engine::list_devices({})) {
     const bool meant = d.info.name == wanted || engine::to_string(d.info.kind) == wanted;
@@ -84,9 +79,15 @@ start_settings offline_start(const config& c) {
 
 // What could not be written was not told: a full disk must not look like an answer.
 int all_written(int code) {
+  const bool was_whole = std::cout.good() && std::ferror(stdout) == 0;
+  // What failed long ago has forgotten why: the end of the line says it again.
+  if (!was_whole) {
+    std::cout.clear();
+    std::fputs("\n", stdout);
+  }
   errno = 0;
-  std::cout.flush();
-  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good()) return code;
+  const bool flushed = std::cout.flush().good() && std::fflush(stdout) == 0;
+  if (was_whole && flushed && std::ferror(stdout) == 0) return code;
   std::fprintf(stderr, "terraned: the output could not be written whole: %s\n",
                errno != 0 ? std::strerror(errno) : "its end is closed");
   return code == 0 ? 1 : code;

@@ -86,7 +86,8 @@ class local_engine final : public inference_engine {
         options_(options),
         shape_(shape),
         loop_(*model_, words_, *rooms_, options_, shape, std::move(blocks), std::move(plan)),
-        mover_(*model_, *rooms_, shape, loop_, {options.choose_refuge, options.on_refuge}) {
+        mover_(*model_, *rooms_, shape, loop_, gate_,
+               {options.warming, options.choose_refuge, options.on_refuge}) {
     for (const auto& room : *rooms_) devices_.push_back(room->on.get());
   }
 
@@ -137,7 +138,7 @@ class local_engine final : public inference_engine {
   }
 
   engine_status status() override {
-    engine_status out = loop_.call([&] { return loop_.status(); });
+    engine_status out = loop_.look([&] { return loop_.status(); });
     out.moves = mover_.pending();
     out.links = mover_.traffic();
     for (const move_status& m : out.moves)

@@ -237,7 +237,11 @@ struct engine_options {
   // Of each device, for partial results of attention: a step whose rows have more is attended a few
   // rows after another. 0: 64 MiB, or a 256th of the memory of the smallest GPU that has its own.
   std::uint64_t attention_bytes = 0;
-  bool check_numbers = true;     // refuse weights with scales that are not finite
+  bool check_numbers = true;  // refuse weights with scales that are not finite
+  // How long a move runs steps for nothing on a device before anything is there, so that the first
+  // that counts finds it ready. A tenth of it where the device works in the host's memory and so
+  // may take processors from the replies. At least one step.
+  std::chrono::milliseconds warming{500};
   session_observer on_session;   // may be empty
   refuge_chooser choose_refuge;  // may be empty
   refuge_observer on_refuge;     // may be empty

@@ -16,6 +16,7 @@ enum class error_code {
   no_daemon,      // nothing listens there
   no_permission,  // the operating system refuses
   disconnected,   // the other side went away in the middle
+  given_up,       // the caller ended the call
   protocol,       // the other side does not speak Varlink, or too large a message
   refused,        // the other side answered with a named error
   io,             // anything else from the operating system

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cmath>
 #include <fstream>
 
 #include "policies/vocabulary/nearest.hpp"
@@ -11,9 +13,12 @@ namespace terrane::daemon {
 
 namespace {
 
+using policies::source_location;
 using policies::yaml::map_reader;
 using policies::yaml::node;
 using policies::yaml::node_kind;
+
+constexpr std::string_view automatic = "automatic";  // as start_on
 
 class config_reader {
  public:
@@ -23,11 +28,12 @@ class config_reader {
   config read() {
     if (!root_.usable()) return out_;
     if (auto version = root_.text("apiVersion"); version && *version != "terrane/v1")
-      root_.fault(root_.where(), "apiVersion is '" + *version + "', expected 'terrane/v1'");
+      root_.fault(place_of(root_, "apiVersion"),
+                  "apiVersion is '" + *version + "', expected 'terrane/v1'");
     if (const node* n = root_.required_key("model", "the model: {file: PATH}")) read_model(*n);
     if (const node* n = root_.optional_key("devices")) read_devices(*n);
     if (out_.devices.empty()) out_.devices.push_back({"cpu", 0, 0, 0, 0});
-    if (auto v = root_.text("start_on")) out_.start_on = *v;
+    read_start_on();
     read_promotion();
     read_texts(root_, "pinned", [&](std::string v) { out_.pinned.push_back(std::move(v)); });
     read_texts(root_, "policies", [&](std::string v) { out_.policies.emplace_back(std::move(v)); });
@@ -36,22 +42,63 @@ class config_reader {
     if (const node* n = root_.optional_key("record")) read_record(*n);
     if (const node* n = root_.optional_key("control")) read_control(*n);
     if (const node* n = root_.optional_key("replies")) read_replies(*n);
-    if (auto v = root_.text("cache")) out_.cache_folder = *v;
-    if (auto v = root_.text("state")) out_.state_folder = *v;
+    if (auto v = filled(root_, "cache")) out_.cache_folder = *v;
+    if (auto v = filled(root_, "state")) out_.state_folder = *v;
     if (auto v = root_.text("tune")) read_tune(*v);
     root_.finish();
     return out_;
   }
 
  private:
+  // Where the value of a key that is there stands.
+  static source_location place_of(map_reader& r, std::string_view key) {
+    const node* value = r.optional_key(key);
+    return value == nullptr ? r.where() : value->where;
+  }
+
+  // A text with something in it: one that is empty by accident must not pass for one that is left
+  // out.
+  static std::optional<std::string> filled(map_reader& r, std::string_view key) {
+    std::optional<std::string> v = r.text(key);
+    if (!v || !v->empty()) return v;
+    r.fault(place_of(r, key),
+            "'" + std::string(key) + "' is empty; give it a value, or leave the key out");
+    return std::nullopt;
+  }
+
+  // One of the devices above, or a word.
+  void read_start_on() {
+    const auto v = filled(root_, "start_on");
+    if (!v) return;
+    out_.start_on = *v;
+    if (*v == automatic) return;
+    const std::string kind = v->substr(0, v->find(':'));
+    const auto names = [&](const device_config& d) {
+      return d.name == *v || d.name == kind || d.name.starts_with(*v + ":");
+    };
+    if (std::ranges::any_of(out_.devices, names)) return;
+    std::string listed;
+    std::vector<std::string_view> known{automatic};
+    for (const device_config& d : out_.devices) {
+      known.push_back(d.name);
+      listed += d.name + ", ";
+    }
+    const std::string_view near = policies::nearest_name(*v, known);
+    root_.fault(place_of(root_, "start_on"),
+                "start_on: '" + *v +
+                    "' is not one of the devices that the configuration lists; possible are " +
+                    listed + "and automatic" +
+                    (near.empty() ? "" : "; did you mean '" + std::string(near) + "'?"));
+  }
+
   // On by default where the planner puts parts: who names a device means that one.
   void read_promotion() {
-    const bool automatic = out_.start_on == "automatic";
-    out_.promotes = automatic;
+    const bool placed = out_.start_on == automatic;
+    out_.promotes = placed;
     const node* given = root_.optional_key("promote");
     if (given == nullptr) return;
     read_truth(root_, "promote", out_.promotes);
-    if (out_.promotes && !automatic)
+    if (out_.promotes && !placed)
       root_.fault(
           given->where,
           "'promote: true' goes with 'start_on: automatic': it asks the same planner again");
@@ -59,7 +106,7 @@ class config_reader {
 
   void read_tune(const std::string& value) {
     if (value != "first_use" && value != "off")
-      root_.fault(root_.where(), "'tune' is '" + value + "', expected first_use or off");
+      root_.fault(place_of(root_, "tune"), "'tune' is '" + value + "', expected first_use or off");
     out_.tune_at_first_use = value == "first_use";
   }
 
@@ -67,13 +114,14 @@ class config_reader {
     map_reader r(n, "'model'", faults_);
     if (!r.usable()) return;
     if (const node* file = r.required_key("file", "the path of a GGUF file"); file != nullptr) {
-      if (auto v = r.text("file")) out_.model_file = *v;
+      if (auto v = filled(r, "file")) out_.model_file = *v;
     }
     read_integer(r, "context", 1, 1 << 24, out_.context_tokens);
     read_integer(r, "sessions", 1, 1024, out_.sessions);
     read_integer(r, "rows", 8, 4096, out_.rows);
     if (out_.rows % 8 != 0)
-      r.fault(r.where(), "'rows' is " + std::to_string(out_.rows) + ", expected a multiple of 8");
+      r.fault(place_of(r, "rows"),
+              "'rows' is " + std::to_string(out_.rows) + ", expected a multiple of 8");
     read_truth(r, "check_numbers", out_.check_numbers);
     r.finish();
   }
@@ -94,7 +142,8 @@ class config_reader {
       d.reserve_bytes = read_bytes(r, "reserve");
       read_integer(r, "rank", 0, 100, d.rank);
       for (const device_config& other : out_.devices)
-        if (other.name == d.name) r.fault(r.where(), "device '" + d.name + "' stands here twice");
+        if (other.name == d.name)
+          r.fault(place_of(r, "name"), "device '" + d.name + "' stands here twice");
       r.finish();
       out_.devices.push_back(std::move(d));
     }
@@ -106,8 +155,8 @@ class config_reader {
     const std::string name = r.text("name").value_or("");
     const std::string_view kind = std::string_view(name).substr(0, name.find(':'));
     if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end())
-      r.fault(r.where(), "there is no kind of device '" + std::string(kind) + "'" +
-                             policies::name_hint(kind, kinds));
+      r.fault(place_of(r, "name"), "there is no kind of device '" + std::string(kind) + "'" +
+                                       policies::name_hint(kind, kinds));
     return name;
   }
 
@@ -131,10 +180,11 @@ class config_reader {
     map_reader r(n, "'telemetry'", faults_);
     if (!r.usable()) return;
     if (auto v = r.duration_ms("period")) {
-      if (*v < 10 || *v > 600'000) r.fault(r.where(), "'period' is not between 10ms and 10m");
+      if (*v < 10 || *v > 600'000)
+        r.fault(place_of(r, "period"), "'period' is not between 10ms and 10m");
       out_.period_ms = *v;
     }
-    if (auto v = r.text("readings_file")) out_.readings_file = *v;
+    if (auto v = filled(r, "readings_file")) out_.readings_file = *v;
     r.finish();
   }
 
@@ -142,11 +192,11 @@ class config_reader {
     map_reader r(n, "'record'", faults_);
     if (!r.usable()) return;
     if (r.required_key("directory", "where the files go") != nullptr)
-      if (auto v = r.text("directory")) out_.record.folder = *v;
+      if (auto v = filled(r, "directory")) out_.record.folder = *v;
     constexpr double least_bytes = 64 << 10, most_bytes = 1 << 30;
     if (auto v = r.quantity("file_size", policies::unit::bytes)) {
       if (*v < least_bytes || *v > most_bytes)
-        r.fault(r.where(), "'file_size' is not between 64KiB and 1GiB");
+        r.fault(place_of(r, "file_size"), "'file_size' is not between 64KiB and 1GiB");
       else
         out_.record.file_bytes = static_cast<std::uint64_t>(*v);
     }
@@ -157,7 +207,7 @@ class config_reader {
   void read_control(const node& n) {
     map_reader r(n, "'control'", faults_);
     if (!r.usable()) return;
-    if (auto v = r.text("socket")) out_.socket = *v;
+    if (auto v = filled(r, "socket")) out_.socket = *v;
     if (auto v = r.text("operate_group")) out_.operate_group = *v;
     if (auto v = r.text("admin_group")) out_.admin_group = *v;
     r.finish();
@@ -182,7 +232,8 @@ class config_reader {
     const auto v = r.text(key);
     if (!v) return;
     if (*v != "true" && *v != "false")
-      r.fault(r.where(), "'" + std::string(key) + "' is '" + *v + "', expected true or false");
+      r.fault(place_of(r, key),
+              "'" + std::string(key) + "' is '" + *v + "', expected true or false");
     to = *v == "true";
   }
 
@@ -194,13 +245,11 @@ class config_reader {
   static void read_real(map_reader& r, std::string_view key, float& to) {
     auto text = r.text(key);
     if (!text) return;
-    try {
-      std::size_t used = 0;
-      to = std::stof(*text, &used);
-      if (used == text->size()) return;
-    } catch (const std::exception&) {  // std::stof says no more than that it is no number
-    }
-    r.fault(r.where(), "'" + std::string(key) + "' is '" + *text + "', expected a number");
+    const char* const end = text->data() + text->size();
+    const auto [stop, failed] = std::from_chars(text->data(), end, to);
+    if (failed == std::errc() && stop == end && std::isfinite(to)) return;
+    to = 0;
+    r.fault(place_of(r, key), "'" + std::string(key) + "' is '" + *text + "', expected a number");
   }
 
   static std::uint64_t read_bytes(map_reader& r, std::string_view key) {

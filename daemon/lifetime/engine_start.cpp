@@ -179,8 +179,12 @@ class starting {
   result<std::uint32_t> first_device() const {
     const std::string& wanted = config_.start_on;
     if (wanted.empty()) return 0;
-    for (std::uint32_t d = 0; d < devices_.size(); d++)
-      if (out_.devices[d].name == wanted || devices_[d]->info().name == wanted) return d;
+    for (std::uint32_t d = 0; d < devices_.size(); d++) {
+      const engine::device_info& info = devices_[d]->info();
+      if (out_.devices[d].name == wanted || info.name == wanted ||
+          engine::to_string(info.kind) == wanted)
+        return d;
+    }
     for (const refusal& r : refused_) {
       if (r.configured != wanted && r.device.info.name != wanted) continue;
       return fail(error_code::unsupported,

@@ -14,10 +14,10 @@
 #include "daemon/journal/event.hpp"
 #include "daemon/journal/log.hpp"
 #include "daemon/journal/warnings.hpp"
-#include "daemon/lifetime/folder_lock.hpp"
 #include "daemon/lifetime/load_thread.hpp"
 #include "daemon/lifetime/wake_up.hpp"
 #include "daemon/loop/control_loop.hpp"
+#include "daemon/process/folder_lock.hpp"
 #include "daemon/service/service.hpp"
 #include "daemon/version.hpp"
 #include "ipc/control/access.hpp"
@@ -74,17 +74,27 @@ std::filesystem::path state_folder(const config& c) {
   return given == nullptr ? "" : std::string(given).substr(0, std::string_view(given).find(':'));
 }
 
-// What two daemons wrote at once would be neither's.
-bool lock_folders(const config& c, folder_locks& locks) {
+// What two daemons wrote at once would be neither's. Null, and told why, where another is there.
+// Threads that write hold on to it: one that hangs on its disk outlives what began it.
+std::shared_ptr<folder_locks> lock_folders(const config& c) {
+  auto locks = std::make_shared<folder_locks>();
   for (const auto& [what, folder] :
        {std::pair("state", state_folder(c)), std::pair("record", c.record.folder)}) {
     if (folder.empty()) continue;
-    const std::string taken = locks.take(folder, what);
+    const std::string taken = locks->take(folder);
     if (taken.empty()) continue;
-    log(log_level::error, taken);
-    return false;
+    log(log_level::error, std::string(what) + ": " + taken);
+    return nullptr;
   }
-  return true;
+  return locks;
+}
+
+// Writes the state as long as its folder is this daemon's.
+state_file::write_call write_under(std::shared_ptr<folder_locks> locks) {
+  return [locks = std::move(locks)](const std::filesystem::path& path, const std::string& text) {
+    const std::string refused = locks->keep(path.parent_path());
+    return refused.empty() ? state_file::write(path, text) : "state: " + refused;
+  };
 }
 
 // A socket that systemd passes in, else one of our own at the configured path.
@@ -118,9 +128,10 @@ auto tell_refuge(warnings& standing) {
 
 class lifetime {
  public:
-  lifetime(const config& c, policies::policy_set_ptr set)
+  lifetime(const config& c, policies::policy_set_ptr set, std::shared_ptr<folder_locks> locks)
       : config_(c),
         set_(std::move(set)),
+        locks_(std::move(locks)),
         warnings_(events_),
         answers_(c, events_, warnings_),
         server_(answers_, events_, {version, {c.operate_group, c.admin_group}, {}}),
@@ -150,6 +161,7 @@ class lifetime {
 
   const config& config_;
   policies::policy_set_ptr set_;  // in force, or to be once there is a model
+  std::shared_ptr<folder_locks> locks_;
   std::mutex reload_guard_;
   policies::policy_set_ptr reloaded_;  // to be taken over by the main thread
   ipc::event_hub events_;
@@ -248,11 +260,13 @@ void lifetime::take_into_use(started_engine started) {
     warnings_.add("pinned: the model has no part '" + pattern + "'");
   loop_.emplace(*engine_, std::move(builder), set_, events_, steady_ms);
   if (!config_.record.folder.empty()) {
-    recorder_ = std::make_unique<recorder>(config_.record);
+    record_settings settings = config_.record;
+    settings.refused = [locks = locks_, folder = settings.folder] { return locks->keep(folder); };
+    recorder_ = std::make_unique<recorder>(std::move(settings));
     loop_->record(*recorder_);
   }
   if (const std::filesystem::path folder = state_folder(config_); !folder.empty()) {
-    state_file_ = std::make_unique<state_file>(folder / "policies.state");
+    state_file_ = std::make_unique<state_file>(folder / "policies.state", write_under(locks_));
     for (const std::string& sentence : loop_->keep(*state_file_)) warnings_.add(sentence);
   }
   answers_.set_ready(*engine_, *loop_, std::move(started.devices), std::move(started.refused),
@@ -326,9 +340,9 @@ int live(const config& c) {
     return 1;
   }
   for (const policies::diagnostic& d : (*set)->warnings()) log(d);
-  folder_locks locks;
-  if (!lock_folders(c, locks)) return 1;
-  lifetime life(c, std::move(*set));
+  std::shared_ptr<folder_locks> locks = lock_folders(c);
+  if (locks == nullptr) return 1;
+  lifetime life(c, std::move(*set), std::move(locks));
   if (!life.serve()) return 1;
   life.run();
   life.stop();

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "daemon/journal/log.hpp"
-#include "daemon/lifetime/left_behind.hpp"
+#include "daemon/process/left_behind.hpp"
 
 namespace terrane::daemon {
 
@@ -159,6 +159,8 @@ class trace_files::writer {
     std::error_code fault;
     fs::create_directories(settings_.folder, fault);
     if (fault) return fail("cannot make " + settings_.folder.string(), fault.value());
+    if (std::string why = settings_.refused ? settings_.refused() : ""; !why.empty())
+      return stop({outcome::failed, std::move(why)});
     const std::vector<std::uint64_t> there = numbers_in(settings_.folder, fault);
     if (fault) return fail("cannot read " + settings_.folder.string(), fault.value());
     const std::size_t kept = settings_.files - 1;

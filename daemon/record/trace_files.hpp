@@ -23,6 +23,9 @@ struct record_settings {
   std::filesystem::path folder;            // made if need be; empty: nothing is recorded
   std::uint64_t file_bytes = 16ULL << 20;  // the next file begins once one is as large
   std::uint32_t files = 8;                 // kept, with the one that is being written
+  // Asked before each file is begun, on the writing thread: why it must not be, such as another
+  // daemon that writes there. None: it may.
+  std::function<std::string()> refused{};
 };
 
 class trace_files {

@@ -83,7 +83,7 @@ class service final : public ipc::control_service {
                    ipc::answer<ipc::policy_lint_reply> to) override;
   void policy_reload(const ipc::caller& who, ipc::answer<ipc::policy_reload_reply> to) override;
   void switch_policy(const ipc::caller& who, ipc::policy_switch request,
-                     ipc::answer<ipc::policy_switch> to) override;
+                     ipc::answer<ipc::policy_switch_reply> to) override;
   void yield(const ipc::caller& who, ipc::yield_request request,
              ipc::answer<ipc::yield_reply> to) override;
   void end_yield(const ipc::caller& who, ipc::end_yield_request request,

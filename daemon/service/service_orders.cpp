@@ -25,17 +25,19 @@ std::string what_stays(control_loop& loop, const std::string& device) {
   });
 }
 
-// An order is answered once it would outlive the daemon's sudden end. It holds in any case.
-void write_down(control_loop& loop) {
+// An order is answered once it would outlive the daemon's sudden end. It holds in any case; what is
+// returned is why it could not be written down.
+std::optional<std::string> write_down(control_loop& loop) {
   const std::string fault = loop.save_and_wait();
-  if (!fault.empty())
-    log(log_level::warning, fault + "; the order holds, and ends with this process");
+  if (fault.empty()) return std::nullopt;
+  log(log_level::warning, fault + "; the order holds, and ends with this process");
+  return fault;
 }
 
 }  // namespace
 
 void service::switch_policy(const ipc::caller& who, ipc::policy_switch request,
-                            ipc::answer<ipc::policy_switch> to) {
+                            ipc::answer<ipc::policy_switch_reply> to) {
   with_engine(
       to, [who, request = std::move(request), to](engine::inference_engine&, control_loop& loop) {
         std::vector<std::string> known;
@@ -50,8 +52,7 @@ void service::switch_policy(const ipc::caller& who, ipc::policy_switch request,
             "policy '" + request.name + "' was switched " + (request.enabled ? "on" : "off") +
                 " by user " + std::to_string(who.uid),
             {{"TERRANE_POLICY", request.name}});
-        write_down(loop);
-        to.finish(request);
+        to.finish({request.name, request.enabled, write_down(loop)});
       });
 }
 
@@ -82,11 +83,11 @@ void service::yield(const ipc::caller& who, ipc::yield_request request,
     log(log_level::notice, order.by + " asked for the memory of " + order.device,
         {{"TERRANE_DEVICE", order.device}});
     const std::uint64_t before = loop.standing().yield(order, device);
-    write_down(loop);
-    const auto tell = [&loop, to, name = order.device](const yield_outcome& o) {
+    const auto tell = [&loop, to, name = order.device,
+                       not_kept = write_down(loop)](const yield_outcome& o) {
       const auto bytes = static_cast<std::int64_t>(o.bytes);
       if (!o.freed) return to.fail(ipc::refuse::not_freed(name, bytes, what_stays(loop, name)));
-      ipc::yield_reply r{name, bytes, std::nullopt};
+      ipc::yield_reply r{name, bytes, std::nullopt, not_kept};
       if (o.driver_bytes != 0) r.driver_used_bytes = static_cast<std::int64_t>(o.driver_bytes);
       to.finish(r);
     };
@@ -109,8 +110,7 @@ void service::end_yield(const ipc::caller&, ipc::end_yield_request request,
       name = e.devices()[*usable]->info().name;
     }
     const std::vector<std::string> ended = loop.standing().end_yield(name);
-    write_down(loop);
-    to.finish({ended});
+    to.finish({ended, write_down(loop)});
   });
 }
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "daemon/journal/log.hpp"
-#include "daemon/lifetime/left_behind.hpp"
+#include "daemon/process/left_behind.hpp"
 
 namespace terrane::daemon {
 
@@ -91,7 +91,11 @@ state_file::found state_file::read() const {
   const fs::path& path = shared_->path;
   std::error_code fault;
   const fs::file_status is = fs::status(path, fault);
-  if (is.type() == fs::file_type::not_found) return {};
+  if (is.type() == fs::file_type::not_found) {
+    const fs::path target = fs::read_symlink(path, fault);
+    if (fault) return {};  // there is nothing
+    return {std::nullopt, "it is a link to " + target.string() + ", which is not there"};
+  }
   // What is no file might never end, and an open of it might never return.
   if (is.type() != fs::file_type::regular)
     return {std::nullopt, fault ? fault.message() : "it is not a regular file"};
@@ -143,8 +147,10 @@ std::string state_file::trouble() const {
 
 const fs::path& state_file::path() const { return shared_->path; }
 
-std::string state_file::write(const fs::path& path, const std::string& text) {
+std::string state_file::write(const fs::path& wanted, const std::string& text) {
   std::error_code fault;
+  // Where it is a link, what it leads to is replaced.
+  const fs::path behind = fs::canonical(wanted, fault), path = fault ? wanted : behind;
   fs::create_directories(path.parent_path(), fault);
   if (fault) return failed("make", path.parent_path(), fault.value());
   const fs::path beside = path.string() + ".new";

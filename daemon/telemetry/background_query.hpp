@@ -14,7 +14,7 @@
 #include <thread>
 #include <utility>
 
-#include "daemon/lifetime/left_behind.hpp"
+#include "daemon/process/left_behind.hpp"
 
 namespace terrane::daemon {
 

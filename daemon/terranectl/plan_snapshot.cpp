@@ -7,6 +7,7 @@
 #include "daemon/terranectl/commands.hpp"
 #include "daemon/terranectl/recording.hpp"
 #include "ipc/terranectl/commands.hpp"
+#include "ipc/terranectl/option_values.hpp"
 #include "ipc/terranectl/words.hpp"
 #include "policies/pipeline/what_if.hpp"
 
@@ -68,7 +69,8 @@ ipc::ctl::further_command plan_snapshot() {
         "On the last snapshot of this recording, with its policies; asks no daemon (terranectl "
         "snapshot writes one)");
     parser.add_option("--at", options->at, "On the recording's snapshot of this number")
-        ->needs("--snapshot");
+        ->needs("--snapshot")
+        ->transform(ipc::ctl::whole_number("N", 0));
     return [options, &parser](const context& with) {
       const std::vector<std::string> files = parser.get_option("--file")->results();
       return plan(with, *options, parser.get_option("--assume")->results(),

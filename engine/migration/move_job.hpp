@@ -52,6 +52,7 @@ struct move_job {
   std::uint64_t surveyed = 0;
   std::uint64_t surveys = 0;
   bool ready = false;
+  std::uint64_t ready_step = 0;  // steps made when it was found ready last
   switch_over ready_switch;
   std::vector<std::uint32_t> devices_now;  // that take part in steps
   std::vector<step_size> sizes;            // steps to record before the commit

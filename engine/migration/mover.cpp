@@ -52,12 +52,13 @@ const char* to_string(move_state state) {
 }
 
 mover::mover(const model& of, device_rooms& rooms, const workspace_shape& shape, step_loop& loop,
-             refuge_settings refuge)
+             tuning_gate& gate, mover_settings settings)
     : model_(of),
       rooms_(rooms),
       shape_(shape),
       loop_(loop),
-      refuge_(std::move(refuge)),
+      gate_(gate),
+      settings_(std::move(settings)),
       thread_([this] { run(); }) {
   loop_.call([this] { loop_.on_stranded([this] { overtake(); }); });
 }
@@ -220,7 +221,7 @@ result<void> mover::try_commit(move_job& job, steady_time begin) {
     job.committing = true;
     job.status.prepare_ms = ms_since(begin);
   }
-  result<step_loop::commit_report> committed = loop_.call([&] { return loop_.commit(job); });
+  result<step_loop::commit_report> committed = loop_.call_first([&] { return loop_.commit(job); });
   std::lock_guard lock(guard_);
   job.committing = false;
   if (!committed) return tl::unexpected<error>(committed.error());
@@ -232,8 +233,7 @@ result<void> mover::try_commit(move_job& job, steady_time begin) {
 }
 
 result<void> mover::prepare(move_job& job) {
-  // One call: each waits for the step that is running.
-  loop_.call([&] {
+  loop_.look([&] {
     job.parts_after = loop_.placement().parts;
     {
       std::lock_guard lock(guard_);
@@ -325,7 +325,7 @@ result<void> mover::open(device_room& room) {
   if (room.space != nullptr) return {};
   result<std::unique_ptr<workspace>> made = workspace::make(*room.on, model_, shape_);
   if (!made) return tl::unexpected<error>(made.error());
-  loop_.call([&] { room.space = std::move(*made); });
+  loop_.look([&] { room.space = std::move(*made); });
   return {};
 }
 
@@ -400,7 +400,7 @@ result<void> mover::bring_pages(move_job& job) {
     result<void> ok = take_pages(job);
     if (ok) ok = copy_pages(job, round == 0);
     if (!ok) return ok;
-    if (loop_.call([&] { return loop_.survey(job); })) return {};
+    if (loop_.look([&] { return loop_.survey(job); })) return {};
   }
   return {};
 }
@@ -467,7 +467,8 @@ result<void> mover::build_plan(move_job& job) {
   if (!fresh) return {};
   for (std::uint32_t d : job.plan->devices()) {
     if (std::ranges::find(job.devices_now, d) != job.devices_now.end()) continue;
-    result<void> ok = job.plan->warm(d);
+    const bool shares_host = rooms_[d]->on->info().host_memory;
+    result<void> ok = job.plan->warm(d, shares_host ? settings_.warming / 10 : settings_.warming);
     if (!ok) return ok;
   }
   return {};

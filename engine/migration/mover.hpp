@@ -14,19 +14,23 @@
 
 #include "engine/migration/move_job.hpp"
 #include "engine/session/step_loop.hpp"
+#include "engine/tuning/tuning_gate.hpp"
 
 namespace terrane::engine {
 
-// Where parts of lost devices go, and who hears of it; either may be empty.
-struct refuge_settings {
-  refuge_chooser choose;
-  refuge_observer told;
+// Of engine_options.
+struct mover_settings {
+  std::chrono::milliseconds warming;
+  // Where parts of lost devices go, and who hears of it; either may be empty.
+  refuge_chooser choose_refuge;
+  refuge_observer on_refuge;
 };
 
 class mover {
  public:
+  // `gate` is kept while parts of lost devices are moved; who adds a move keeps it meanwhile.
   mover(const model& of, device_rooms& rooms, const workspace_shape& shape, step_loop& loop,
-        refuge_settings refuge);
+        tuning_gate& gate, mover_settings settings);
   ~mover();  // gives up what is not committed
 
   move_id add(move_request request, move_observer observer);
@@ -69,12 +73,13 @@ class mover {
   device_rooms& rooms_;
   workspace_shape shape_;
   step_loop& loop_;
+  tuning_gate& gate_;
   move_id next_ = 1;
   mutable std::mutex guard_;  // of the queue, of every job's status and of traffic_
   std::condition_variable wake_;
   std::vector<link_traffic> traffic_;
   std::deque<std::shared_ptr<move_job>> queue_;  // the first is being carried out
-  refuge_settings refuge_;
+  mover_settings settings_;
   bool refuge_wanted_ = false;
   bool ending_ = false;
   std::thread thread_;

@@ -117,10 +117,11 @@ void mover::overtake() {
 
 // On this thread, which alone uses the workspace of a device that no plan needs.
 void mover::free_lost_workspaces() {
-  loop_.call([&] { return loop_.take_lost_workspaces(); }).clear();
+  loop_.look([&] { return loop_.take_lost_workspaces(); }).clear();
 }
 
 void mover::take_refuge() {
+  const tuning_gate::use devices(gate_);  // a card without parts may be having its kernels timed
   const auto begin = std::chrono::steady_clock::now();
   refuge_report report;
   result<void> ok = find_refuge(report);
@@ -147,7 +148,7 @@ void mover::take_refuge() {
   }
   report.took_ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
-  if (refuge_.told) refuge_.told(report);
+  if (settings_.on_refuge) settings_.on_refuge(report);
 }
 
 // As often as another device is lost meanwhile.
@@ -175,7 +176,7 @@ result<void> mover::find_refuge(refuge_report& report) {
       if (from.lost.back()) report.lost.push_back(d);
     }
     result<void> ok = fail(error_code::no_room, "");
-    const auto chosen = refuge_.choose ? refuge_.choose(from) : std::nullopt;
+    const auto chosen = settings_.choose_refuge ? settings_.choose_refuge(from) : std::nullopt;
     if (chosen && chosen->size() == from.parts.size()) ok = move_to(*chosen, from, report);
     if (!ok && !gave_up(ok)) {
       const auto nearest = nearest_with_room(model_, rooms_, shape_, from, pages);

@@ -82,10 +82,13 @@ execution_plan::recorded* execution_plan::find(step_size size) {
 }
 
 std::vector<step_size> execution_plan::recent() const {
-  constexpr std::uint64_t window = 64;
+  constexpr std::size_t most = 16;
+  std::vector<const recorded*> newest;
+  for (const auto& r : recorded_) newest.push_back(r.get());
+  std::ranges::stable_sort(newest, std::ranges::greater{}, &recorded::last_run);
   std::vector<step_size> out;
-  for (const auto& r : recorded_)
-    if (runs_ - r->last_run < window) out.push_back(r->size);
+  for (const recorded* r : newest)
+    if (out.size() < most) out.push_back(r->size);
   return out;
 }
 
@@ -189,18 +192,22 @@ result<std::unique_ptr<execution_plan::recorded>> execution_plan::record(step_si
   return made;
 }
 
-result<void> execution_plan::run(step_size size, std::span<const step_row_span> rows) {
+result<void> execution_plan::begin(step_size size) {
   result<void> ok = prepare(size);
   if (!ok) return ok;
-  recorded& r = *find(size);
-  r.last_run = ++runs_;
+  running_ = find(size);
+  running_->last_run = ++runs_;
   busy_ms_.assign(rooms_.size(), 0);
   busy_since_.reset();
-  for (const stage& s : r.stages) {
-    ok = run_stage(s, size, rows);
+  return {};
+}
+
+result<void> execution_plan::run(std::span<const step_row_span> rows) {
+  for (const stage& s : running_->stages) {
+    result<void> ok = run_stage(s, running_->size, rows);
     if (!ok) return ok;
   }
-  return wait(*r.stages.back().room);
+  return wait(*running_->stages.back().room);
 }
 
 // Lists that follow each other on one device are one stretch of its time, up to the wait for them.
@@ -221,13 +228,17 @@ result<void> execution_plan::wait(device_room& room) {
 
 // Products are computed for all rows, read or not: to run the list of a prompt for nothing would
 // take as long as a prompt does, beside which what is saved is nothing.
-result<void> execution_plan::warm(std::uint32_t device) {
+result<void> execution_plan::warm(std::uint32_t device, std::chrono::milliseconds budget) {
   constexpr std::uint32_t most_rows_warmed = 8;
+  const auto begin = std::chrono::steady_clock::now();
+  const std::uint32_t own = 1U << device;
   device_room& room = *rooms_[device];
+  std::vector<recorded*> cold;
+  for (const auto& r : recorded_)
+    if (r->size.rows <= most_rows_warmed && (r->warm_on & own) == 0) cold.push_back(r.get());
+  std::ranges::stable_sort(cold, {}, [](const recorded* r) { return r->size.rows; });
   result<void> ok = room.space->write_inputs(step_inputs(room.space->shape().rows));
-  for (const auto& r : recorded_) {
-    const std::uint32_t own = 1U << device;
-    if (r->size.rows > most_rows_warmed || (r->warm_on & own) != 0) continue;
+  for (recorded* r : cold) {
     for (const stage& s : r->stages) {
       if (!ok) return ok;
       if (s.list == nullptr || s.room != &room) continue;
@@ -235,6 +246,7 @@ result<void> execution_plan::warm(std::uint32_t device) {
       if (ok) ok = room.on->wait();
     }
     r->warm_on |= own;
+    if (std::chrono::steady_clock::now() - begin >= budget) break;
   }
   return ok;
 }

@@ -61,16 +61,20 @@ class execution_plan {
 
   // Whether a step of this size is recorded.
   bool has(step_size size) { return find(size) != nullptr; }
-  // Sizes of the last 64 steps, and those recorded for them that have not come yet.
+  // Sizes that steps had last, newest first, and then those recorded for them that have not come
+  // yet; 16 at most.
   std::vector<step_size> recent() const;
   // Records what a step of this size needs, if it is new.
   result<void> prepare(step_size size);
-  // Runs the lists of a device for steps of few rows once without any, so that the first step on it
-  // finds everything in place. Only for a device that no running plan uses.
-  result<void> warm(std::uint32_t device);
-  // Runs a step whose inputs are written; the logits of its selected rows lie on logits_room()
-  // after.
-  result<void> run(step_size size, std::span<const step_row_span> rows);
+  // Runs the lists of a device for steps of few rows once without any, those of fewest rows first,
+  // so that the first step on it finds everything in place. Begins none once `budget` has passed.
+  // Only for a device that no running plan uses.
+  result<void> warm(std::uint32_t device, std::chrono::milliseconds budget);
+  // A step in two halves: begin() records what it needs, if it is new; run() computes it, and
+  // meanwhile only what is const may be called. Its inputs are written; the logits of its selected
+  // rows lie on logits_room() after.
+  result<void> begin(step_size size);
+  result<void> run(std::span<const step_row_span> rows);
   // How long each device computed in the last run, by device; what was computed elsewhere or copied
   // meanwhile is left out.
   std::span<const double> busy_ms() const { return busy_ms_; }
@@ -105,6 +109,7 @@ class execution_plan {
   std::vector<std::uint32_t> devices_;
   std::vector<std::vector<resident_block_ptr>> blocks_;  // by part
   std::vector<std::unique_ptr<recorded>> recorded_;
+  recorded* running_ = nullptr;  // begun last
   std::uint64_t runs_ = 0;
   std::vector<double> busy_ms_;
   std::optional<std::chrono::steady_clock::time_point> busy_since_;

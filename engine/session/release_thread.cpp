@@ -19,14 +19,17 @@ void release_thread::give(std::shared_ptr<void> unneeded) {
   {
     const std::lock_guard lock(guard_);
     given_.push_back(std::move(unneeded));
+    count_given_++;
   }
   changed_.notify_all();
 }
 
 bool release_thread::finish() {
   std::unique_lock lock(guard_);
-  if (given_.empty() && taken_ == 0) return false;
-  changed_.wait(lock, [this] { return given_.empty() && taken_ == 0; });
+  const std::uint64_t so_far = count_given_;
+  if (count_freed_ == so_far) return false;
+  // Not for what is given meanwhile: where sessions come and go that has no end.
+  changed_.wait(lock, [&] { return count_freed_ >= so_far; });
   return true;
 }
 
@@ -37,11 +40,11 @@ void release_thread::run() {
     changed_.wait(lock, [this] { return ending_ || !given_.empty(); });
     if (given_.empty()) return;
     now.swap(given_);
-    taken_ = now.size();
+    const std::size_t count = now.size();
     lock.unlock();
     now.clear();
     lock.lock();
-    taken_ = 0;
+    count_freed_ += count;
     changed_.notify_all();
   }
 }

@@ -33,7 +33,7 @@ class release_thread {
   std::mutex guard_;
   std::condition_variable changed_;
   std::vector<std::shared_ptr<void>> given_;
-  std::size_t taken_ = 0;  // being freed now
+  std::uint64_t count_given_ = 0, count_freed_ = 0;
   bool ending_ = false;
   std::thread thread_;
 };

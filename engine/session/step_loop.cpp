@@ -73,9 +73,11 @@ bool step_loop::drain() {
     std::ranges::move(commands_, std::back_inserter(taken_));
     commands_.clear();
   }
+  std::ranges::stable_partition(taken_, [](const command& c) { return c.due == when::first; });
   for (command& next : taken_) {
     release_ended();  // so that a command finds free what the one before it ended
-    if ((next.admits && holds_admissions()) || !next.run()) held_back_.push_back(std::move(next));
+    const bool waits = next.due == when::admitting && holds_admissions();
+    if (waits || !next.run()) held_back_.push_back(std::move(next));
   }
   taken_.clear();
   return !ending_;
@@ -86,15 +88,20 @@ void step_loop::loop() {
   // microseconds late, to save the processor's power.
   constexpr unsigned long nanoseconds = 1;
   (void)prctl(PR_SET_TIMERSLACK, nanoseconds);
+  std::unique_lock state(state_);
   while (drain()) {
     if (!is_stranded() && gather()) {
-      step();
+      step(state);
       continue;
     }
-    std::unique_lock lock(guard_);
-    wake_.wait(lock, [this] {
-      return !commands_.empty() || (!held_back_.empty() && !holds_admissions());
-    });
+    state.unlock();
+    {
+      std::unique_lock lock(guard_);
+      wake_.wait(lock, [this] {
+        return !commands_.empty() || (!held_back_.empty() && !holds_admissions());
+      });
+    }
+    state.lock();
   }
 }
 
@@ -159,14 +166,18 @@ void step_loop::add_rows(session& s, std::size_t count) {
 
 // ---- Running it
 
-void step_loop::step() {
+void step_loop::step(std::unique_lock<std::mutex>& state) {
   const steady_time begin = std::chrono::steady_clock::now();
   result<void> ok;
   for (std::uint32_t d : plan_->devices()) {
     ok = rooms_[d]->space->write_inputs(inputs_);
     if (!ok) return fail_step(ok.error());
   }
-  ok = plan_->run(size_, spans_);
+  ok = plan_->begin(size_);
+  if (!ok) return fail_step(ok.error());
+  state.unlock();
+  ok = plan_->run(spans_);
+  state.lock();
   if (!ok) return fail_step(ok.error());
   steps_++;
   last_size_ = size_;
@@ -332,7 +343,7 @@ result<session_id> step_loop::admit(generate_request request,
           done.set_value(std::move(accepted));
           return true;
         },
-        true});
+        when::admitting});
   return done.get_future().get();
 }
 

@@ -39,8 +39,28 @@ class step_loop {
             task();
             return true;
           },
-          false});
+          when::in_turn});
     return done.get();
+  }
+  // The same, before all that waits for the step to end.
+  template <class F>
+  auto call_first(F f) -> decltype(f()) {
+    std::packaged_task<decltype(f())()> task(std::move(f));
+    auto done = task.get_future();
+    post({[&task] {
+            task();
+            return true;
+          },
+          when::first});
+    return done.get();
+  }
+  // Runs `f` on this thread while the loop's state stands still, also in the middle of a step:
+  // while devices compute, which may take seconds where they are slow, nobody else needs it. `f`
+  // only looks; it waits for nobody and changes nothing that a step uses. Not on the loop's thread.
+  template <class F>
+  auto look(F f) -> decltype(f()) {
+    std::lock_guard lock(state_);
+    return f();
   }
   // Accepts a request; while admissions are held, and while parts are on a device that is lost, it
   // waits.
@@ -58,7 +78,7 @@ class step_loop {
     step_loop& of_;
   };
 
-  // The following run on the loop's thread (through call).
+  // The following run on the loop's thread (through call); those that are const, also through look.
   result<void> stop(session_id id);
   result<void> close(session_id id, const std::string& by);
   engine_status status() const;
@@ -68,11 +88,11 @@ class step_loop {
   void renew_plan();
 
   // Moves: adds the pages that the job still lacks and says which of them are full. Returns true
-  // when nothing is left to prepare.
+  // when nothing is left to prepare. Through look.
   bool survey(move_job& job);
   // Takes the job's pages, weights and plan into use. Leaves everything as it was on failure:
-  // conflict when there is more to prepare. While admissions are held there is not: pages that
-  // have become full since the last look are copied in the pause.
+  // conflict when there is more to prepare. Pages that the step since the last look has filled are
+  // copied in the pause, and while admissions are held all that have become full.
   struct commit_report {
     std::uint64_t bytes = 0;  // copied in the pause
     double pause_ms = 0;
@@ -96,7 +116,7 @@ class step_loop {
   std::size_t end_sessions(whom which, const error& why);
   // As long as the loop stays stranded, or once it is, requests are refused with it.
   void refuse(const error& why) { unplaced_ = why; }
-  // Workspaces of lost devices, once no plan needs them.
+  // Workspaces of lost devices, once no plan needs them. Through look.
   std::vector<std::unique_ptr<workspace>> take_lost_workspaces();
 
   std::uint64_t revision() const { return revision_.load(); }
@@ -120,9 +140,10 @@ class step_loop {
     std::size_t position;
   };
 
+  enum class when { in_turn, first, admitting };
   struct command {
     std::function<bool()> run;  // false: it is to be run again once admissions are not held
-    bool admits = false;
+    when due = when::in_turn;   // admitting: it waits while admissions are held
   };
   void post(command next);
   void hold_admissions(bool held);
@@ -132,7 +153,7 @@ class step_loop {
   bool drain();
   bool gather();
   void add_rows(session& s, std::size_t count);
-  void step();
+  void step(std::unique_lock<std::mutex>& state);
   void note_decode_times();
   void hand_out();
   void give_token(session& s, const step_logits& logits, std::uint64_t hash);
@@ -164,6 +185,9 @@ class step_loop {
     return std::size_t{layer} * shape_.pages_per_slot() + page;
   }
 
+  // Held by the loop's thread but while devices compute and while it waits, and by who looks. Of
+  // all that follows up to guard_.
+  std::mutex state_;
   const model& model_;
   const tokenizer& words_;
   device_rooms& rooms_;

@@ -129,22 +129,29 @@ std::uint64_t step_loop::pages_state() const {
 
 bool step_loop::survey(move_job& job) {
   const std::uint64_t state = pages_state();
-  if (job.ready && job.surveyed == state && !job.status.spill) return true;
+  if (job.ready && job.surveyed == state && !job.status.spill) {
+    job.ready_step = steps_;
+    return true;
+  }
   job.surveys++;
   for (const auto& s : sessions_) add_pages(job, *s);
   job.where_after = residency_after(job.parts_after, &job);
   job.devices_now.assign(plan_->devices().begin(), plan_->devices().end());
   // What comes next is most likely what came just now: a step whose size is not recorded waits for
   // that, after the pause.
-  job.sizes = plan_->recent();
   const std::uint32_t most_chunks = shape_.pages_per_slot();
+  job.sizes.clear();
   for (std::uint32_t chunks : {last_size_.chunks, std::min(last_size_.chunks * 2, most_chunks)})
     job.sizes.push_back({last_size_.rows, chunks, last_size_.logits});
+  std::ranges::copy(plan_->recent(), std::back_inserter(job.sizes));
   job.surveyed = state;
   job.ready = std::all_of(job.pages.begin(), job.pages.end(), [](const page_move& m) {
     return m.to != nullptr && (m.copied || !m.full);
   });
-  if (job.ready) prepare_switch(job);
+  if (job.ready) {
+    job.ready_step = steps_;
+    prepare_switch(job);
+  }
   return job.ready;
 }
 
@@ -237,10 +244,11 @@ result<void> step_loop::write_tables(std::span<const slot_tables> tables) {
 result<step_loop::commit_report> step_loop::commit(move_job& job) {
   if (job.cancelled) return fail(error_code::cancelled, "the move was given up");
   const steady_time begin = std::chrono::steady_clock::now();
+  const bool one_step_ago = job.ready && steps_ - job.ready_step <= 1;
   if (!survey(job)) {
     const bool all_have_places =
         std::ranges::none_of(job.pages, [](const page_move& m) { return m.to == nullptr; });
-    if (!admissions_held_ || !all_have_places)
+    if (!all_have_places || !(admissions_held_ || one_step_ago))
       return fail(error_code::conflict, "pages were added since the last look");
     prepare_switch(job);
   }

@@ -165,7 +165,7 @@ constexpr method_row rows[] = {
      request<policy_lint_request, answer<policy_lint_reply>, &service::policy_lint>},
     {"PolicyReload", admin, false, ask<policy_reload_reply, &service::policy_reload>},
     {"PolicySwitch", admin, false,
-     request<policy_switch, answer<policy_switch>, &service::switch_policy>},
+     request<policy_switch, answer<policy_switch_reply>, &service::switch_policy>},
     {"Yield", operate, false, yield},
     {"EndYield", operate, false,
      request<end_yield_request, answer<end_yield_reply>, &service::end_yield>},

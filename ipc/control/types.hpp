@@ -419,12 +419,19 @@ struct policy_reload_reply {
 BOOST_DESCRIBE_STRUCT(policy_reload_reply, (),
                       (policy_revision, policies, diagnostics, tests, notes))
 
-// Both what is asked and what is answered.
 struct policy_switch {
   std::string name;
   bool enabled = true;
 };
 BOOST_DESCRIBE_STRUCT(policy_switch, (), (name, enabled))
+
+// not_kept, here and of yields: the order holds, but ends with the daemon, for this reason.
+struct policy_switch_reply {
+  std::string name;
+  bool enabled = true;
+  std::optional<std::string> not_kept;
+};
+BOOST_DESCRIBE_STRUCT(policy_switch_reply, (), (name, enabled, not_kept))
 
 // The control server has checked: for_s is above zero.
 struct yield_request {
@@ -437,8 +444,9 @@ struct yield_reply {
   std::string device;
   std::int64_t freed_bytes = 0;
   std::optional<std::int64_t> driver_used_bytes;
+  std::optional<std::string> not_kept;
 };
-BOOST_DESCRIBE_STRUCT(yield_reply, (), (device, freed_bytes, driver_used_bytes))
+BOOST_DESCRIBE_STRUCT(yield_reply, (), (device, freed_bytes, driver_used_bytes, not_kept))
 
 struct end_yield_request {
   std::optional<std::string> device;
@@ -447,8 +455,9 @@ BOOST_DESCRIBE_STRUCT(end_yield_request, (), (device))
 
 struct end_yield_reply {
   std::vector<std::string> devices;
+  std::optional<std::string> not_kept;
 };
-BOOST_DESCRIBE_STRUCT(end_yield_reply, (), (devices))
+BOOST_DESCRIBE_STRUCT(end_yield_reply, (), (devices, not_kept))
 
 struct candidate_info {
   action_verb verb = action_verb::move;

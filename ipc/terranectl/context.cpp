@@ -95,6 +95,10 @@ int context::report(const error& what) const {
       return fail(what.message +
                   ". Its folder must let you in; an administrator can add you to the group terrane "
                   "with: usermod -aG terrane USER (then log in again)");
+    case error_code::disconnected:
+      return fail(what.message +
+                  ": it was stopped or killed, or what it sent was read too slowly; systemctl "
+                  "status terraned and journalctl -u terraned say which");
     default:
       return fail(what.message);
   }

@@ -9,23 +9,11 @@
 #include <CLI/CLI.hpp>
 
 #include "ipc/terranectl/commands.hpp"
+#include "ipc/terranectl/option_values.hpp"
 #include "ipc/terranectl/words.hpp"
 
 namespace terrane::ipc::ctl {
 namespace {
-
-// A check of CLI11's that says what is possible in few words.
-CLI::Validator at_least(std::int64_t least, const std::string& type_name) {
-  return CLI::Validator(
-      [least](const std::string& text) {
-        std::int64_t value = 0;
-        const bool good = CLI::detail::lexical_cast(text, value) && value >= least;
-        return good ? std::string()
-                    : "must be a whole number of at least " + std::to_string(least) + ", not " +
-                          printable(text);
-      },
-      type_name);
-}
 
 // The command line of terranectl. Each command leaves what to do in `chosen`.
 constexpr double longest_yield_s = 365.0 * 24 * 3600;
@@ -122,22 +110,29 @@ class command_line {
     command("sessions", "Your sessions (all of them for an administrator)", show_sessions);
     auto* events = command("monitor", "Events as they happen",
                            [this](const context& with) { return monitor(with, count_); });
-    events->add_option("--count", count_, "Leave after so many events")->check(at_least(1, "N"));
+    events->add_option("--count", count_, "Leave after so many events")
+        ->transform(whole_number("N", 1));
   }
 
   void add_talk_options(CLI::App* to) {
     sampling_settings& sampling = talk_.sampling;
     to->add_option("--system", talk_.system, "The system message");
-    to->add_option("--max-tokens", talk_.max_tokens, "The longest reply")->check(at_least(1, "N"));
-    to->add_option("--temperature", sampling.temperature, "0 always takes the likeliest token");
+    to->add_option("--max-tokens", talk_.max_tokens, "The longest reply")
+        ->transform(whole_number("N", 1));
+    to->add_option("--temperature", sampling.temperature, "0 always takes the likeliest token")
+        ->transform(real_number("X"));
     to->add_option("--top-k", sampling.top_k, "Choose among so many tokens; 0 is all")
-        ->check(at_least(0, "N"));
-    to->add_option("--top-p", sampling.top_p, "Choose among tokens of this probability together");
-    to->add_option("--min-p", sampling.min_p, "Leave out tokens this much less likely");
-    to->add_option("--repetition-penalty", sampling.repetition_penalty, "1 is none");
+        ->transform(whole_number("N", 0));
+    to->add_option("--top-p", sampling.top_p, "Choose among tokens of this probability together")
+        ->transform(real_number("X"));
+    to->add_option("--min-p", sampling.min_p, "Leave out tokens this much less likely")
+        ->transform(real_number("X"));
+    to->add_option("--repetition-penalty", sampling.repetition_penalty, "1 is none")
+        ->transform(real_number("X"));
     to->add_option("--repetition-window", sampling.repetition_window, "Over so many last tokens")
-        ->check(at_least(0, "N"));
-    to->add_option("--seed", sampling.seed, "The same seed gives the same reply");
+        ->transform(whole_number("N", 0));
+    to->add_option("--seed", sampling.seed, "The same seed gives the same reply")
+        ->transform(whole_number("N"));
     to->add_option("--stop", talk_.stop, "End the reply before this text; may be given again")
         ->allow_extra_args(false);
     to->add_flag("--stats", talk_.statistics, "Print counts and times after a reply");
@@ -153,10 +148,14 @@ class command_line {
     add_talk_options(once);
     auto* stop = command("stop", "Stop the reply of a session",
                          [this](const context& with) { return stop_reply(with, number_); });
-    stop->add_option("SESSION", number_, "The session's number, as sessions gives it")->required();
+    stop->add_option("SESSION", number_, "The session's number, as sessions gives it")
+        ->required()
+        ->transform(whole_number("N", 1));
     auto* close = command("close", "End a session; its KV pages return",
                           [this](const context& with) { return close_session(with, number_); });
-    close->add_option("SESSION", number_, "The session's number, as sessions gives it")->required();
+    close->add_option("SESSION", number_, "The session's number, as sessions gives it")
+        ->required()
+        ->transform(whole_number("N", 1));
   }
 
   void add_steer() {
@@ -180,21 +179,27 @@ class command_line {
     auto* cancel = command("cancel", "Give up a move that is being prepared",
                            [this](const context& with) { return cancel_move(with, number_); });
     cancel->add_option("MOVE", number_, "The move's number, as move and monitor give it")
-        ->required();
+        ->required()
+        ->transform(whole_number("N", 1));
     auto* spill =
         command("spill", "Send older KV pages of a session away", [this](const context& with) {
           return spill_kv(with, {number_, device_, keep_, revision_});
         });
-    spill->add_option("SESSION", number_, "The session's number, as sessions gives it")->required();
+    spill->add_option("SESSION", number_, "The session's number, as sessions gives it")
+        ->required()
+        ->transform(whole_number("N", 1));
     spill->add_option("--to", device_, "The device (default: the host)");
     spill->add_option("--keep", keep_, "Keep the newest so many tokens where they are")
-        ->check(at_least(0, "N"));
+        ->transform(whole_number("N", 0));
     auto* fetch = command("fetch", "Bring KV pages of a session back", [this](const context& with) {
       return fetch_kv(with, {number_, revision_});
     });
-    fetch->add_option("SESSION", number_, "The session's number, as sessions gives it")->required();
+    fetch->add_option("SESSION", number_, "The session's number, as sessions gives it")
+        ->required()
+        ->transform(whole_number("N", 1));
     for (CLI::App* one : {move, spill, fetch}) {
-      one->add_option("--revision", revision_, "Only if the placement has this revision");
+      one->add_option("--revision", revision_, "Only if the placement has this revision")
+          ->transform(whole_number("N", 0));
     }
   }
 
@@ -248,7 +253,8 @@ class command_line {
                                 [this](const context& with) { return explain(with, number_); });
     explanation
         ->add_option("ID", number_, "The decision's number, as monitor, why and status give it")
-        ->required();
+        ->required()
+        ->transform(whole_number("N", 1));
     auto* reason = command("why", "Why a part is where it is",
                            [this](const context& with) { return why(with, text_); });
     reason->add_option("PART", text_, "The part, such as layer.3.ffn")->required();

@@ -64,8 +64,9 @@ void print_moved(const context& with, const wanted_move& wanted, const move_repl
     return;
   }
   with.out() << "moved "
-             << (request.parts.size() == 1 ? request.parts.front()
-                                           : std::to_string(moved) + " parts")
+             << (request.parts.size() == 1
+                     ? request.parts.front()
+                     : std::to_string(moved) + (moved == 1 ? " part" : " parts"))
              << " to " << device
              << (there > 0 ? " (" + std::to_string(there) + " were there already)" : "") << ": "
              << bytes_text(reply.bytes_total);

@@ -87,6 +87,7 @@ int generate(const context& with, const std::string& prompt, const talk_options&
     request.prompt = text;
   }
   int code = exit_done;
+  bool said = false;  // something of the reply
   auto client = with.connect(code);
   if (!client) {
     return code;
@@ -104,6 +105,7 @@ int generate(const context& with, const std::string& prompt, const talk_options&
           return true;
         }
         print_piece(with, reply->text);
+        said = said || !reply->text.empty();
         if (closed) {
           with.out() << std::endl;
           code = with.fail(closed_text(*reply->summary));
@@ -115,7 +117,13 @@ int generate(const context& with, const std::string& prompt, const talk_options&
         }
         return true;
       });
-  return ended ? code : with.report(ended.error());
+  if (ended) {
+    return code;
+  }
+  if (said) {
+    with.out() << std::endl;
+  }
+  return with.report(ended.error());
 }
 
 }  // namespace terrane::ipc::ctl

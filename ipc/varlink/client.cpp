@@ -22,7 +22,8 @@ tl::unexpected<call_failure> broken(error_code code, std::string message) {
 }
 
 tl::unexpected<call_failure> went_away() {
-  return broken(error_code::disconnected, "the daemon closed the connection");
+  return broken(error_code::disconnected,
+                "the daemon closed the connection before its answer was whole");
 }
 
 call_failure refusal_of(const response& answer) {
@@ -204,7 +205,7 @@ call_result<void> client::wait() {
     }
     if (both[1].revents != 0 && !when_readable_()) {
       close();
-      return broken(error_code::disconnected, "the call was given up");
+      return broken(error_code::given_up, "the call was given up");
     }
     if (both[0].revents != 0) {
       return {};

@@ -47,8 +47,8 @@ class client {
                            const each_reply& each);
 
   // While waiting for a reply, also runs `when_readable` each time `descriptor` can be read (a
-  // signalfd, a terminal). It may not use this client; when it returns false, the call ends as if
-  // the daemon had gone.
+  // signalfd, a terminal). It may not use this client; when it returns false, the call ends
+  // (given_up).
   void watch(int descriptor, std::function<bool()> when_readable);
 
  private:

@@ -57,6 +57,14 @@ result<std::unique_ptr<engine::inference_engine>> open_model(const model_choice&
   return started;
 }
 
+engine::move_request everything_to(const engine::inference_engine& e, std::uint32_t device) {
+  engine::move_request r;
+  r.by = "bench";
+  for (engine::part_index p = 0; p < e.loaded_model().parts().size(); p++)
+    r.parts.push_back({p, device});
+  return r;
+}
+
 std::vector<engine::token_id> random_tokens(const engine::inference_engine& e, std::size_t count,
                                             std::uint64_t seed) {
   const std::uint32_t vocabulary = e.loaded_model().config().vocabulary;

@@ -54,6 +54,9 @@ result<std::unique_ptr<engine::inference_engine>> open_model(const model_choice&
 std::vector<engine::token_id> random_tokens(const engine::inference_engine& e, std::size_t count,
                                             std::uint64_t seed);
 
+// Every part to one device.
+engine::move_request everything_to(const engine::inference_engine& e, std::uint32_t device);
+
 // Keeps what a reply gives. wait() returns when it has ended.
 class recorder final : public engine::reply_observer {
  public:

@@ -117,10 +117,7 @@ result<outcome> run_reply(engine::inference_engine& e, const exact_options& opti
 
 // Everything back on the first device, before the next prompt.
 result<void> gather_home(engine::inference_engine& e) {
-  engine::move_request home;
-  for (engine::part_index p = 0; p < e.loaded_model().parts().size(); p++)
-    home.parts.push_back({p, 0});
-  engine::move_status s = move_and_wait(e, home);
+  engine::move_status s = move_and_wait(e, everything_to(e, 0));
   if (s.failure) return tl::unexpected<error>(*s.failure);
   return {};
 }

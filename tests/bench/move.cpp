@@ -14,14 +14,6 @@ struct one_move {
   engine::move_status status;
 };
 
-engine::move_request everything_to(const engine::inference_engine& e, std::uint32_t device) {
-  engine::move_request r;
-  r.by = "bench";
-  for (engine::part_index p = 0; p < e.loaded_model().parts().size(); p++)
-    r.parts.push_back({p, device});
-  return r;
-}
-
 // Gaps between tokens, and on which placement the later token was made.
 struct token_gaps {
   std::vector<steady_time> end;

@@ -103,6 +103,48 @@ TEST(config, says_where_a_fault_stands_and_what_is_near) {
   EXPECT_THAT(first_fault("model: [\n"), HasSubstr("terraned.yaml:"));
 }
 
+// Each at the place of its value, with what is possible.
+TEST(config, a_word_that_is_none_of_those_possible_is_told_with_them) {
+  const std::string begin = "model: {file: m}\ndevices: [{name: cpu}, {name: 'vulkan:a'}]\n";
+  EXPECT_THAT(first_fault(begin + "start_on: automtic\n"),
+              testing::AllOf(HasSubstr("terraned.yaml:3:11"),
+                             HasSubstr("possible are cpu, vulkan:a, and automatic"),
+                             HasSubstr("did you mean 'automatic'?")));
+  EXPECT_THAT(first_fault(begin + "start_on: cuda\n"), HasSubstr("and automatic"));
+  for (const char* good : {"cpu", "vulkan", "vulkan:a", "automatic"})
+    EXPECT_TRUE(parse_config("t", begin + "start_on: " + good + "\n").has_value()) << good;
+  EXPECT_THAT(first_fault(begin + "tune: never\n"), HasSubstr("terraned.yaml:3:7"));
+  EXPECT_THAT(first_fault(begin + "apiVersion: v1\n"), HasSubstr("terraned.yaml:3:13"));
+  EXPECT_THAT(first_fault("model: {file: m, check_numbers: ja}\n"),
+              HasSubstr("terraned.yaml:1:33"));
+}
+
+TEST(config, what_is_empty_is_not_what_is_left_out) {
+  for (const char* key : {"start_on", "cache", "state", "tune"})
+    EXPECT_THAT(first_fault("model: {file: m}\n" + std::string(key) + ": ''\n"),
+                HasSubstr("terraned.yaml:2:"))
+        << key;
+  EXPECT_THAT(first_fault("model: {file: ''}\n"), HasSubstr("'file' is empty"));
+  EXPECT_THAT(first_fault("model: {file: m}\ncontrol: {socket: ''}\n"), HasSubstr("'socket'"));
+  EXPECT_THAT(first_fault("model: {file: m}\nrecord: {directory: ''}\n"), HasSubstr("directory"));
+  EXPECT_THAT(first_fault("model: {file: m}\ntelemetry: {readings_file: ''}\n"),
+              HasSubstr("readings_file"));
+}
+
+TEST(config, no_number_is_taken_for_another) {
+  for (const char* key : {"temperature", "top_p", "min_p", "repetition_penalty"})
+    for (const char* wrong : {"nan", "inf", "-inf", "1e99", "0x1", "", " ", "1,5"})
+      EXPECT_THAT(
+          first_fault("model: {file: m}\nreplies:\n  " + std::string(key) + ": '" + wrong + "'\n"),
+          testing::AllOf(HasSubstr("terraned.yaml:3:"), HasSubstr("expected a number")))
+          << key << " " << wrong;
+  for (const char* wrong : {"18446744073709551616", "-1", "1e2", "0x10", "1.5", ""})
+    EXPECT_THAT(
+        first_fault("model: {file: m}\nreplies: {max_tokens: '" + std::string(wrong) + "'}\n"),
+        HasSubstr("whole number"))
+        << wrong;
+}
+
 TEST(config, a_missing_file_is_named) {
   auto c = load_config("/nowhere/terraned.yaml");
   ASSERT_FALSE(c.has_value());

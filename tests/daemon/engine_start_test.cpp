@@ -116,6 +116,14 @@ TEST_F(engine_start_test, start_on_means_that_device_and_no_other) {
   EXPECT_TRUE(start().has_value());
 }
 
+TEST_F(engine_start_test, a_kind_to_start_on_is_the_first_of_that_kind) {
+  list({"cpu", "vulkan:good"});
+  c.start_on = "vulkan";
+  auto e = start();
+  ASSERT_TRUE(e.has_value()) << to_string(e.error());
+  EXPECT_EQ(e->engine->status().parts.front().device, 1U);
+}
+
 TEST_F(engine_start_test, automatic_placement_uses_one_device_where_it_is_enough) {
   list({"cpu", "vulkan:good"});
   c.start_on = "automatic";

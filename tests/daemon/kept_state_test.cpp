@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include "daemon/lifetime/left_behind.hpp"
+#include "daemon/process/left_behind.hpp"
 #include "daemon/state/state_file.hpp"
 #include "tests/engine/live/tiny_model.hpp"
 
@@ -134,6 +134,32 @@ TEST_F(state_file_test, keeps_what_was_put_last_and_leaves_a_bad_one_aside) {
   EXPECT_TRUE(fs::exists(aside));
   EXPECT_EQ(file.read().text, std::nullopt);
   EXPECT_EQ(file.trouble(), "");
+}
+
+TEST_F(state_file_test, a_link_stays_one_and_leads_to_the_newest) {
+  fs::create_directories(folder / "elsewhere");
+  std::ofstream(folder / "elsewhere" / "real") << "old";
+  fs::create_symlink("elsewhere/real", folder / "s");
+  state_file file(folder / "s");
+  EXPECT_EQ(file.read().text, "old");
+  EXPECT_EQ(file.wait(file.put("new"), std::chrono::seconds(10)), "");
+  EXPECT_TRUE(fs::is_symlink(folder / "s"));
+  EXPECT_EQ(file.read().text, "new");
+  EXPECT_EQ(state_file(folder / "elsewhere" / "real").read().text, "new");
+}
+
+// Perhaps of a disk that is not mounted: the link is left aside, and what is kept lies in its
+// place.
+TEST_F(state_file_test, a_link_that_leads_nowhere_is_a_trouble) {
+  fs::create_directories(folder);
+  fs::create_symlink("/nowhere/real", folder / "s");
+  state_file file(folder / "s");
+  EXPECT_EQ(file.read().text, std::nullopt);
+  EXPECT_EQ(file.read().trouble, "it is a link to /nowhere/real, which is not there");
+  EXPECT_NE(file.leave_aside(".unreadable"), "");
+  EXPECT_TRUE(fs::is_symlink(folder / "s.unreadable"));
+  EXPECT_EQ(file.wait(file.put("new"), std::chrono::seconds(10)), "");
+  EXPECT_EQ(file.read().text, "new");
 }
 
 TEST_F(state_file_test, who_waits_finds_on_the_disk_what_it_put) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "daemon/loop/snapshot_builder.hpp"
+#include "tests/bench/bench_model.hpp"
 #include "tests/daemon/fixture.hpp"
 
 namespace terrane::daemon {
@@ -219,9 +220,7 @@ TEST(measurements, come_from_replies_and_moves_into_the_snapshot) {
   EXPECT_EQ(policies::measured_ms(head, "vulkan:card"), 0);
 
   std::promise<engine::move_status> moved;
-  engine::move_request move;
-  for (std::uint32_t p = 0; p < s.parts.size(); p++) move.parts.push_back({p, 1});
-  ASSERT_TRUE(t.engine->move(move, [&](const engine::move_status& now) {
+  ASSERT_TRUE(t.engine->move(bench::everything_to(*t.engine, 1), [&](const auto& now) {
     if (now.state == engine::move_state::committed) moved.set_value(now);
   }));
   auto future = moved.get_future();

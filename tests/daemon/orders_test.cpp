@@ -91,6 +91,24 @@ TEST_F(orders_test, a_yield_ends_by_itself) {
   EXPECT_EQ(on_card(), 2U);
 }
 
+TEST_F(orders_test, one_that_could_not_be_written_down_says_so) {
+  state_file full("/nowhere/policies.state",
+                  [](const auto&, const auto&) { return std::string("state: the disk is full"); });
+  loop.keep(full);
+  const auto off = answered_with<ipc::policy_switch_reply>([&](const auto& to) {
+    answers.switch_policy(root, {"hot", false}, to);
+  });
+  EXPECT_EQ(off.not_kept, "state: the disk is full");
+  EXPECT_FALSE(off.enabled);
+  EXPECT_TRUE(loop.standing().is_disabled("hot"));  // it holds
+  const ipc::varlink::response yielded = yield({});
+  EXPECT_EQ(yielded.error.value_or(""), "");
+  EXPECT_EQ(yielded.parameters.at("not_kept"), "state: the disk is full");
+  const auto ended =
+      answered_with<ipc::end_yield_reply>([&](const auto& to) { answers.end_yield(root, {}, to); });
+  EXPECT_EQ(ended.not_kept, "state: the disk is full");
+}
+
 TEST_F(orders_test, what_cannot_be_named_is_refused) {
   EXPECT_EQ(yield({"cuda", std::nullopt}).error, "io.terrane.Control.UnknownDevice");
 }
@@ -105,7 +123,7 @@ TEST_F(orders_test, a_policy_is_switched_off_and_on) {
   EXPECT_TRUE(is_on());
   const auto turn = [&](const std::string& name, bool on) {
     return answered([&](const ipc::varlink::reply& to) {
-      answers.switch_policy(root, {name, on}, ipc::answer<ipc::policy_switch>(to));
+      answers.switch_policy(root, {name, on}, ipc::answer<ipc::policy_switch_reply>(to));
     });
   };
   EXPECT_EQ(turn("hot", false).error.value_or(""), "");

@@ -6,6 +6,7 @@ usage: process_test.py TERRANED TERRANECTL TERRANE_BENCH     (standard library o
 import json
 import os
 import pathlib
+import shutil
 import signal
 import socket
 import subprocess
@@ -482,6 +483,13 @@ class ProcessTest(unittest.TestCase):
     def test_two_daemons_do_not_share_a_state_or_a_recording(self):
         for what, extra in (("state", f"state: {self.folder}/state\n"), ("record", f"record: {{directory: {self.folder}/trace}}\n")):
             first = self.start(extra=extra).ready()
+            if what == "state":  # also where the folder was removed meanwhile
+                shutil.rmtree(self.folder / what)
+                self.assertEqual(first.ctl("policy", "disable", "promotion").returncode, 0)
+                self.assertTrue((self.folder / what / "policies.state").exists())
+            else:
+                shutil.rmtree(self.folder / "trace")
+                until(lambda: list((self.folder / "trace").glob("trace-*")), "another recording")
             other = self.folder / ("other-" + what)
             other.mkdir()
             second = Daemon(other, self.model, extra=extra)
@@ -727,7 +735,7 @@ class ProcessTest(unittest.TestCase):
         d = self.start().ready()
         first_readings(d)
         for program, *wanted in ([TERRANED, "--list-devices"], [TERRANED, "--check", *given], [TERRANED, "--telemetry", *given],
-                                 [TERRANED, "--help"], [TERRANECTL, "--socket", str(d.socket), "snapshot"]):
+                                 [TERRANED, "--help"], [TERRANED, "--version"], [TERRANECTL, "--version"], [TERRANECTL, "--socket", str(d.socket), "snapshot"]):
             with open("/dev/full", "w") as full:
                 ran = subprocess.run([program, *wanted], stdout=full, stderr=subprocess.PIPE, text=True)
             self.assertEqual(ran.returncode, 1, (wanted, ran.stderr))

@@ -169,7 +169,8 @@ struct reload_test : service_test {
   }
   std::string switched(const std::string& name, bool enabled) {
     return answered([&](const ipc::varlink::reply& to) {
-             answers.switch_policy(root, {name, enabled}, ipc::answer<ipc::policy_switch>(to));
+             answers.switch_policy(root, {name, enabled},
+                                   ipc::answer<ipc::policy_switch_reply>(to));
            })
         .error.value_or("");
   }

@@ -118,7 +118,7 @@ TEST_F(client_test, a_watched_descriptor_is_served_while_a_reply_is_awaited) {
   ASSERT_EQ(write(pipes[1], "aq", 2), 2);
   const auto ended = to.call("io.terrane.Control.Generate", {{"prompt", "a"}});
   ASSERT_FALSE(ended);
-  EXPECT_EQ(ended.error().what.code, error_code::disconnected);
+  EXPECT_EQ(ended.error().what.code, error_code::given_up);
   EXPECT_EQ(served, 2);
   close(pipes[0]);
   close(pipes[1]);

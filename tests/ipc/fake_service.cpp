@@ -307,21 +307,22 @@ void fake_service::policy_reload(const caller&, answer<policy_reload_reply> to) 
       "the old set stays in force"));
 }
 
-void fake_service::switch_policy(const caller&, policy_switch request, answer<policy_switch> to) {
+void fake_service::switch_policy(const caller&, policy_switch request,
+                                 answer<policy_switch_reply> to) {
   if (request.name != "vram-spill") {
     return to.fail(refuse::unknown_policy(request.name, {"vram-spill"}));
   }
-  to.finish(request);
+  to.finish({request.name, request.enabled, orders_not_kept});
 }
 
 void fake_service::yield(const caller&, yield_request request, answer<yield_reply> to) {
   const std::string device = request.device.value_or(gpu);
   if (device == "cpu") return to.fail(refuse::not_freed(device, 100, "no room elsewhere"));
-  to.finish({device, 2 * mib, std::nullopt});
+  to.finish({device, 2 * mib, std::nullopt, orders_not_kept});
 }
 
 void fake_service::end_yield(const caller&, end_yield_request, answer<end_yield_reply> to) {
-  to.finish({{gpu}});
+  to.finish({{gpu}, orders_not_kept});
 }
 
 void fake_service::plan(const caller&, plan_request request, answer<plan_reply> to) {

@@ -38,6 +38,9 @@ class fake_service : public control_service {
   open_reply next_generate();
   open_move next_move();
 
+  // Why standing orders end with the daemon; nothing: they are written down.
+  std::optional<std::string> orders_not_kept;
+
   // Each call that has no visible effect, in words: "close 3", "stop 3", "cancel 5".
   std::vector<std::string> asked() const;
   void wait_for(const std::string& asked);
@@ -61,7 +64,8 @@ class fake_service : public control_service {
   void policy_lint(const caller& who, policy_lint_request request,
                    answer<policy_lint_reply> to) override;
   void policy_reload(const caller& who, answer<policy_reload_reply> to) override;
-  void switch_policy(const caller& who, policy_switch request, answer<policy_switch> to) override;
+  void switch_policy(const caller& who, policy_switch request,
+                     answer<policy_switch_reply> to) override;
   void yield(const caller& who, yield_request request, answer<yield_reply> to) override;
   void end_yield(const caller& who, end_yield_request request, answer<end_yield_reply> to) override;
   void plan(const caller& who, plan_request request, answer<plan_reply> to) override;

@@ -1,4 +1,5 @@
 // terranectl as a function, against the fake service: what it prints, and its exit codes.
+#include <array>
 #include <csignal>
 #include <fstream>
 #include <sstream>
@@ -8,6 +9,8 @@
 #include <boost/json/parse.hpp>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "ipc/control/part_pattern.hpp"
@@ -18,6 +21,8 @@
 
 namespace terrane::ipc::ctl {
 namespace {
+
+using namespace std::string_literals;
 
 using testing::HasSubstr;
 using testing::Not;
@@ -94,6 +99,60 @@ TEST_F(terranectl_test, what_is_wrong_on_a_command_line_is_told_in_few_words) {
   EXPECT_THAT(err.str(), HasSubstr("move takes parts and then a device"));
   EXPECT_EQ(run({"--version"}), 0);
   EXPECT_THAT(out.str(), HasSubstr("terranectl "));
+}
+
+// Nothing is cut to what would fit, taken for octal or sent as no number at all.
+TEST_F(terranectl_test, a_number_is_what_it_looks_like_or_refused) {
+  start();
+  const std::string beyond = "9223372036854775808";
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"generate", "a", "--max-tokens"},
+        {"generate", "a", "--top-k"},
+        {"generate", "a", "--repetition-window"},
+        {"generate", "a", "--seed"},
+        {"chat", "--seed"},
+        {"stop"},
+        {"close"},
+        {"cancel"},
+        {"spill"},
+        {"spill", "1", "--keep"},
+        {"spill", "1", "--revision"},
+        {"fetch"},
+        {"fetch", "1", "--revision"},
+        {"move", "head", "cpu", "--revision"},
+        {"explain"},
+        {"monitor", "--count"}}) {
+    for (const std::string& wrong : {beyond, "1e3"s, "0x10"s, "nan"s, ""s, "1 "s, "+-1"s}) {
+      std::vector<std::string> arguments = command;
+      arguments.push_back(wrong);
+      EXPECT_EQ(run(arguments), 2) << testing::PrintToString(arguments);
+      EXPECT_THAT(err.str(), HasSubstr("whole number")) << testing::PrintToString(arguments);
+    }
+  }
+  for (const char* option : {"--temperature", "--top-p", "--min-p", "--repetition-penalty"}) {
+    for (const char* wrong : {"nan", "inf", "-inf", "1e999", "0x1", "warm", ""}) {
+      EXPECT_EQ(run({"generate", "a", option, wrong}), 2) << option << " " << wrong;
+      EXPECT_THAT(err.str(), HasSubstr("must be a number")) << option << " " << wrong;
+    }
+  }
+  EXPECT_EQ(run({"close", "010"}), 1);
+  EXPECT_THAT(err.str(), HasSubstr("session 10"));
+}
+
+TEST_F(terranectl_test, an_order_that_ends_with_the_daemon_is_no_success) {
+  start();
+  const std::vector<std::vector<std::string>> orders = {{"policy", "disable", "vram-spill"},
+                                                        {"policy", "enable", "vram-spill"},
+                                                        {"yield"},
+                                                        {"yield", "--end"}};
+  for (const auto& order : orders) EXPECT_EQ(run(order), 0) << err.str();
+  service.orders_not_kept = "state: cannot write /s: No space left on device";
+  for (const auto& order : orders) {
+    EXPECT_EQ(run(order), 1) << testing::PrintToString(order);
+    EXPECT_THAT(err.str(), HasSubstr("the order holds, but ends with the daemon"));
+    EXPECT_THAT(err.str(), HasSubstr("No space left"));
+    EXPECT_NE(out.str(), "");
+  }
 }
 
 TEST_F(terranectl_test, the_socket_is_named_by_option) {
@@ -198,7 +257,7 @@ TEST_F(terranectl_test, a_move_says_what_was_there_already) {
   start();
   service.commit_moves = true;
   EXPECT_EQ(run({"move", "layer.1", "cpu"}), 0);
-  EXPECT_THAT(out.str(), HasSubstr("moved 1 parts to cpu (1 were there already)"));
+  EXPECT_THAT(out.str(), HasSubstr("moved 1 part to cpu (1 were there already)"));
   EXPECT_EQ(run({"move", "layer.0", "cpu"}), 0);
   EXPECT_EQ(out.str(), "all 2 parts are on cpu already\n");
   EXPECT_EQ(run({"move", "head", "cpu"}), 0);
@@ -222,6 +281,30 @@ TEST_F(terranectl_test, a_move_does_not_mind_what_policies_move_meanwhile) {
   start();
   service.commit_moves = service.moves_by_itself = true;
   EXPECT_EQ(run({"move", "layer.0-1.attn", "head", "vulkan"}), 0) << err.str();
+}
+
+TEST_F(terranectl_test, a_daemon_that_is_killed_is_told_with_where_to_look) {
+  // All that is left of one is a connection that ends.
+  sockaddr_un at{};
+  at.sun_family = AF_UNIX;
+  path.copy(at.sun_path, sizeof at.sun_path - 1);
+  const int listening = socket(AF_UNIX, SOCK_STREAM, 0);
+  ASSERT_EQ(bind(listening, reinterpret_cast<const sockaddr*>(&at), sizeof at), 0);
+  ASSERT_EQ(listen(listening, 1), 0);
+  std::thread killed([&] {
+    const int caller = accept(listening, nullptr, nullptr);
+    std::array<char, 4096> call;
+    EXPECT_GT(read(caller, call.data(), call.size()), 0);
+    const std::string piece = R"({"parameters":{"session":3,"text":"Once "},"continues":true})";
+    EXPECT_GT(write(caller, piece.c_str(), piece.size() + 1), 0);
+    close(caller);
+  });
+  EXPECT_EQ(run({"generate", "tell"}), 1);
+  killed.join();
+  close(listening);
+  EXPECT_THAT(err.str(), HasSubstr("stopped or killed"));
+  EXPECT_THAT(err.str(), HasSubstr("journalctl -u terraned"));
+  EXPECT_EQ(out.str(), "Once \n");  // the message has a line of its own
 }
 
 TEST_F(terranectl_test, generate_prints_text_only_unless_asked) {

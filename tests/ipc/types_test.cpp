@@ -103,7 +103,7 @@ TEST(types, structs_agree_with_the_interface) {
   expect_method<nothing, policy_list_reply>("PolicyList");
   expect_method<policy_lint_request, policy_lint_reply>("PolicyLint");
   expect_method<nothing, policy_reload_reply>("PolicyReload");
-  expect_method<policy_switch, policy_switch>("PolicySwitch");
+  expect_method<policy_switch, policy_switch_reply>("PolicySwitch");
   expect_method<yield_request, yield_reply>("Yield");
   expect_method<end_yield_request, end_yield_reply>("EndYield");
   expect_method<plan_request, plan_reply>("Plan");

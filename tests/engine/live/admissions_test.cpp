@@ -34,40 +34,17 @@ struct watched_engine {
 
 watched_engine two_cpus() {
   watched_engine out;
-  auto model = engine::model::open(tiny_model("tiny", "Q4_1"));
-  EXPECT_TRUE(model.has_value());
-  std::vector<std::unique_ptr<engine::device>> devices;
-  for (int d = 0; d < 2; d++) {
-    auto cpu = engine::open_device("cpu", {});
-    EXPECT_TRUE(cpu.has_value());
-    devices.push_back(std::move(*cpu));
-  }
-  auto watched = std::make_unique<watched_device>(std::move(devices[1]));
-  out.second = watched.get();
-  devices[1] = std::move(watched);
-  engine::engine_options options;
-  options.context_tokens = 512;
-  auto e = engine::inference_engine::start(std::move(*model), std::move(devices), options);
-  EXPECT_TRUE(e.has_value());
-  out.engine = std::move(*e);
+  out.engine = engine_on_two_cpus([&](std::unique_ptr<engine::device> cpu) {
+    auto watched = std::make_unique<watched_device>(std::move(cpu));
+    out.second = watched.get();
+    return watched;
+  });
   return out;
 }
 
 engine::move_status move_all(const watched_engine& on, std::uint32_t device) {
-  engine::move_request r;
-  for (engine::part_index p = 0; p < on.engine->loaded_model().parts().size(); p++)
-    r.parts.push_back({p, device});
-  return bench::move_and_wait(*on.engine, std::move(r),
+  return bench::move_and_wait(*on.engine, bench::everything_to(*on.engine, device),
                               [&] { on.second->mover = std::this_thread::get_id(); });
-}
-
-engine::generate_request request(const engine::inference_engine& e, std::size_t prompt,
-                                 std::uint32_t tokens) {
-  engine::generate_request r;
-  r.prompt = bench::random_tokens(e, prompt, 5);
-  r.max_tokens = tokens;
-  r.hash_logits = true;
-  return r;
 }
 
 // Ends the session it opened last and opens another, which stays. On threads of its own, as a

@@ -86,16 +86,10 @@ TEST(gemma3, soft_caps_are_refused_by_name) {
 
 TEST(gemma3, a_move_does_not_bring_pages_before_the_window) {
   auto e = tiny_engine("tiny-gemma3", "Q8_0");
-  engine::generate_request r;
-  r.prompt = bench::random_tokens(*e, 400, 5);
-  r.max_tokens = 100;
   auto reply = std::make_shared<bench::recorder>();
-  ASSERT_TRUE(e->generate(r, reply).has_value());
+  ASSERT_TRUE(e->generate(request(*e, 400, 100), reply).has_value());
   reply->wait_for(5);
-  engine::move_request everything;
-  for (engine::part_index p = 0; p < e->loaded_model().parts().size(); p++)
-    everything.parts.push_back({p, 1});
-  const engine::move_status s = bench::move_and_wait(*e, everything);
+  const engine::move_status s = bench::move_and_wait(*e, bench::everything_to(*e, 1));
   ASSERT_EQ(s.state, engine::move_state::committed);
   reply->wait();
   // Of 8 pages a layer, the two local layers need the last four at most.

@@ -9,6 +9,7 @@
 
 #include "tests/bench/bench_model.hpp"
 #include "tests/engine/live/losable_device.hpp"
+#include "tests/engine/live/tiny_model.hpp"
 
 namespace terrane::test {
 namespace {
@@ -43,22 +44,6 @@ engine::engine_options options(reports* to = nullptr) {
   };
   if (to != nullptr) o.on_refuge = [to](const engine::refuge_report& r) { to->add(r); };
   return o;
-}
-
-engine::generate_request request(const engine::inference_engine& e, std::size_t prompt,
-                                 std::uint32_t tokens) {
-  engine::generate_request r;
-  r.prompt = bench::random_tokens(e, prompt, 5);
-  r.max_tokens = tokens;
-  r.hash_logits = true;
-  return r;
-}
-
-engine::move_request all_to(const engine::inference_engine& e, std::uint32_t device) {
-  engine::move_request r;
-  for (engine::part_index p = 0; p < e.loaded_model().parts().size(); p++)
-    r.parts.push_back({p, device});
-  return r;
 }
 
 // Attention of every layer and the head, so that a token crosses often.
@@ -106,7 +91,8 @@ void spill(engine::inference_engine& e, engine::session_id id, std::uint32_t dev
 // Nothing of the engine's is left on a device that is lost, or with sessions that have ended.
 void expect_clean(const losable_engine& at, std::uint32_t lost, std::uint64_t weights) {
   at.engine->look_for_lost_devices();
-  static_cast<void>(bench::move_and_wait(*at.engine, all_to(*at.engine, 0)));  // the mover is done
+  static_cast<void>(
+      bench::move_and_wait(*at.engine, bench::everything_to(*at.engine, 0)));  // the mover is done
   const engine::engine_status s = at.engine->status();
   EXPECT_TRUE(s.sessions.empty());
   EXPECT_FALSE(s.stranded);
@@ -144,7 +130,7 @@ class lost_device : public testing::TestWithParam<way> {
     }
   }
   engine::move_request to(const engine::inference_engine& e, std::uint32_t device) const {
-    return GetParam().half ? half_to(e, device) : all_to(e, device);
+    return GetParam().half ? half_to(e, device) : bench::everything_to(e, device);
   }
 };
 
@@ -204,7 +190,7 @@ TEST_P(lost_device, that_a_move_comes_from_is_replaced) {
         EXPECT_TRUE(e.generate(r, reply).has_value());
         reply->wait_for(1);
         at.devices[d]->lose_at(n);
-        static_cast<void>(bench::move_and_wait(e, all_to(e, 0)));
+        static_cast<void>(bench::move_and_wait(e, bench::everything_to(e, 0)));
         EXPECT_EQ(reply->wait().reason, engine::stop_reason::max_tokens);
         EXPECT_EQ(reply->hashes, expected);
         return at.devices[d]->disarm();
@@ -241,7 +227,7 @@ TEST_P(lost_device, moves_given_up_at_any_call_leave_the_reply_whole) {
         if (moved.state == engine::move_state::cancelled) {
           EXPECT_EQ(at.devices[d]->used_bytes(engine::memory_use::weights), 0U);
         }
-        static_cast<void>(bench::move_and_wait(e, all_to(e, 0)));
+        static_cast<void>(bench::move_and_wait(e, bench::everything_to(e, 0)));
         return came;
       });
   EXPECT_GT(calls, 30U);
@@ -266,7 +252,7 @@ TEST_P(lost_device, allocations_that_fail_on_the_target_leave_the_reply_whole) {
         }
         EXPECT_EQ(reply->wait().reason, engine::stop_reason::max_tokens);
         EXPECT_EQ(reply->hashes, expected);
-        static_cast<void>(bench::move_and_wait(e, all_to(e, 0)));
+        static_cast<void>(bench::move_and_wait(e, bench::everything_to(e, 0)));
         return came;
       });
   EXPECT_GT(calls, 4U);
@@ -424,7 +410,8 @@ TEST(losses, of_a_device_that_nothing_needs_refuse_no_request) {
   const std::vector<std::uint64_t> expected = undisturbed(e, request(e, 40, 6));
   // Its workspace stays, and with it the tables that a new session's pages are written to.
   for (std::uint32_t d : {1U, 0U})
-    ASSERT_EQ(bench::move_and_wait(e, all_to(e, d)).state, engine::move_state::committed);
+    ASSERT_EQ(bench::move_and_wait(e, bench::everything_to(e, d)).state,
+              engine::move_state::committed);
   at.devices[1]->lose_at(1);
   auto reply = std::make_shared<bench::recorder>();
   const auto served = e.generate(request(e, 40, 6), reply);
@@ -449,7 +436,7 @@ class positions final : public engine::reply_observer {
 TEST(losses, tell_no_logits_twice) {
   losable_engine at = start_losable("tiny", "Q4_1", 12, options());
   for (std::uint32_t d = 1; d < 12; d++) {
-    ASSERT_EQ(bench::move_and_wait(*at.engine, all_to(*at.engine, d)).state,
+    ASSERT_EQ(bench::move_and_wait(*at.engine, bench::everything_to(*at.engine, d)).state,
               engine::move_state::committed);
     at.devices[d]->lose_at(d * 3);
     engine::generate_request r = request(*at.engine, 70, 0);
@@ -468,7 +455,7 @@ TEST(losses, tell_no_logits_twice) {
 TEST(losses, tell_only_the_logits_of_the_turn) {
   losable_engine at = start_losable("tiny", "Q4_1", 2, options());
   const engine::session_id id = kept(*at.engine, 70);
-  ASSERT_EQ(bench::move_and_wait(*at.engine, all_to(*at.engine, 1)).state,
+  ASSERT_EQ(bench::move_and_wait(*at.engine, bench::everything_to(*at.engine, 1)).state,
             engine::move_state::committed);
   at.devices[1]->lose_at(6);
   engine::generate_request r = next_turn(*at.engine, id, 0);
@@ -487,7 +474,8 @@ TEST(losses, that_nothing_can_make_good_end_sessions_with_a_reason_until_there_i
   losable_engine at = start_losable("tiny", "Q4_1", 2, options(&told));
   engine::inference_engine& e = *at.engine;
   const std::vector<std::uint64_t> expected = undisturbed(e, request(e, 40, 6));
-  ASSERT_EQ(bench::move_and_wait(e, all_to(e, 1)).state, engine::move_state::committed);
+  ASSERT_EQ(bench::move_and_wait(e, bench::everything_to(e, 1)).state,
+            engine::move_state::committed);
   e.devices()[0]->set_budget_bytes(e.devices()[0]->used_bytes() + 1000);
   auto reply = std::make_shared<bench::recorder>();
   ASSERT_TRUE(e.generate(request(e, 40, 300), reply).has_value());
@@ -522,7 +510,8 @@ TEST(losses, end_sessions_where_only_the_weights_fit) {
   losable_engine at = start_losable("tiny", "Q4_1", 2, options(&told));
   engine::inference_engine& e = *at.engine;
   const std::uint64_t alone = e.devices()[0]->used_bytes();  // weights and workspace
-  ASSERT_EQ(bench::move_and_wait(e, all_to(e, 1)).state, engine::move_state::committed);
+  ASSERT_EQ(bench::move_and_wait(e, bench::everything_to(e, 1)).state,
+            engine::move_state::committed);
   e.devices()[0]->set_budget_bytes(alone + 1000);
   auto reply = std::make_shared<bench::recorder>();
   ASSERT_TRUE(e.generate(request(e, 40, 300), reply).has_value());

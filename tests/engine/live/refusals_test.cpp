@@ -11,21 +11,6 @@ namespace {
 
 using testing::HasSubstr;
 
-engine::generate_request request(const engine::inference_engine& e, std::size_t prompt,
-                                 std::uint32_t tokens) {
-  engine::generate_request r;
-  r.prompt = bench::random_tokens(e, prompt, 5);
-  r.max_tokens = tokens;
-  return r;
-}
-
-engine::move_request everything_to(const engine::inference_engine& e, std::uint32_t device) {
-  engine::move_request r;
-  for (engine::part_index p = 0; p < e.loaded_model().parts().size(); p++)
-    r.parts.push_back({p, device});
-  return r;
-}
-
 TEST(refusals, a_prompt_beyond_the_context_with_both_counts) {
   auto e = tiny_engine("tiny", "Q4_1", 64);
   auto r = e->generate(request(*e, 70, 5), std::make_shared<bench::recorder>());
@@ -66,7 +51,7 @@ TEST(refusals, a_move_of_what_is_there_changes_nothing) {
   reply->wait();
   engine::move_request home;
   home.spill = engine::spill_request{*session, 0, std::nullopt};
-  for (engine::move_request& nothing : std::vector{everything_to(*e, 0), home}) {
+  for (engine::move_request& nothing : std::vector{bench::everything_to(*e, 0), home}) {
     const engine::move_status moved = bench::move_and_wait(*e, std::move(nothing));
     EXPECT_EQ(moved.state, engine::move_state::committed);
     EXPECT_TRUE(moved.nothing_moved);
@@ -74,7 +59,7 @@ TEST(refusals, a_move_of_what_is_there_changes_nothing) {
     EXPECT_EQ(e->revision(), 1U);
     EXPECT_FALSE(e->status().parts[0].moved_at.has_value());
   }
-  EXPECT_FALSE(bench::move_and_wait(*e, everything_to(*e, 1)).nothing_moved);
+  EXPECT_FALSE(bench::move_and_wait(*e, bench::everything_to(*e, 1)).nothing_moved);
   EXPECT_EQ(e->revision(), 2U);
   EXPECT_TRUE(e->status().parts[0].moved_at.has_value());
 }
@@ -121,7 +106,7 @@ TEST(refusals, a_move_without_room_leaves_everything_where_it_was) {
   engine::generate_request r = request(*e, 10, 200);
   r.hash_logits = true;
   ASSERT_TRUE(e->generate(r, reply).has_value());
-  engine::move_status s = bench::move_and_wait(*e, everything_to(*e, 1));
+  engine::move_status s = bench::move_and_wait(*e, bench::everything_to(*e, 1));
   EXPECT_EQ(s.state, engine::move_state::failed);
   ASSERT_TRUE(s.failure.has_value());
   EXPECT_EQ(s.failure->code, error_code::no_room);
@@ -191,11 +176,11 @@ TEST(moves, can_be_given_up_while_they_wait) {
   // The first move holds the mover until the second is cancelled.
   std::promise<void> go;
   std::shared_future<void> gone = go.get_future().share();
-  auto first = e->move(everything_to(*e, 1), [gone](const engine::move_status& s) {
+  auto first = e->move(bench::everything_to(*e, 1), [gone](const engine::move_status& s) {
     if (s.state == engine::move_state::preparing) gone.wait();
   });
   ASSERT_TRUE(first.has_value());
-  auto second = e->move(everything_to(*e, 0), [&](const engine::move_status& s) {
+  auto second = e->move(bench::everything_to(*e, 0), [&](const engine::move_status& s) {
     if (s.state != engine::move_state::preparing) ended.set_value(s);
   });
   ASSERT_TRUE(second.has_value());
@@ -210,7 +195,7 @@ TEST(moves, can_be_given_up_while_they_are_prepared) {
   std::promise<void> preparing, go;
   std::promise<engine::move_status> ended;
   std::shared_future<void> gone = go.get_future().share();
-  auto id = e->move(everything_to(*e, 1), [&, gone](const engine::move_status& s) {
+  auto id = e->move(bench::everything_to(*e, 1), [&, gone](const engine::move_status& s) {
     if (s.state != engine::move_state::preparing) return ended.set_value(s);
     if (s.bytes_done == 0) preparing.set_value();
     gone.wait();
@@ -228,7 +213,7 @@ TEST(moves, tell_how_far_they_are) {
   auto e = tiny_engine();
   std::vector<std::uint64_t> done;
   std::promise<engine::move_status> ended;
-  auto id = e->move(everything_to(*e, 1), [&](const engine::move_status& s) {
+  auto id = e->move(bench::everything_to(*e, 1), [&](const engine::move_status& s) {
     if (s.state != engine::move_state::preparing) return ended.set_value(s);
     done.push_back(s.bytes_done);
   });
@@ -249,7 +234,7 @@ TEST(moves, copy_only_the_page_being_written_in_the_pause) {
   const result<engine::session_id> id = e->generate(request(*e, 200, 250), reply);
   ASSERT_TRUE(id.has_value());
   reply->wait_for(5);
-  engine::move_status s = bench::move_and_wait(*e, everything_to(*e, 1));
+  engine::move_status s = bench::move_and_wait(*e, bench::everything_to(*e, 1));
   ASSERT_EQ(s.state, engine::move_state::committed);
   const auto& c = e->loaded_model().config();
   EXPECT_LE(s.bytes_in_pause, std::uint64_t{c.layers} * kernels::page_bytes(c.attention));

@@ -12,14 +12,6 @@
 namespace terrane::test {
 namespace {
 
-engine::generate_request request(const engine::inference_engine& e, std::size_t prompt,
-                                 std::uint32_t tokens) {
-  engine::generate_request r;
-  r.prompt = bench::random_tokens(e, prompt, 5);
-  r.max_tokens = tokens;
-  return r;
-}
-
 // Counts allocations of the process between the tokens of a reply.
 class counting final : public engine::reply_observer {
  public:
@@ -138,6 +130,22 @@ TEST(release_thread, frees_on_its_own_thread_and_lets_only_those_wait_who_ask) {
   EXPECT_NE(gone.get_future().get(), std::this_thread::get_id());
   releases.finish();
   EXPECT_FALSE(releases.finish());
+}
+
+// What is given while somebody waits is not waited for: where sessions come and go it has no end.
+TEST(release_thread, waits_for_no_more_than_was_given) {
+  struct chain {
+    engine::release_thread& to;
+    std::atomic<bool>& over;
+    ~chain() {
+      if (!over) to.give(std::shared_ptr<chain>(new chain{to, over}));
+    }
+  };
+  std::atomic<bool> over{false};
+  engine::release_thread releases;
+  releases.give(std::shared_ptr<chain>(new chain{releases, over}));
+  EXPECT_TRUE(releases.finish());
+  over = true;
 }
 
 TEST(replies, end_at_the_context) {

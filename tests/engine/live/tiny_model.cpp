@@ -86,6 +86,32 @@ bool has_vulkan() {
 
 std::vector<std::string> two_devices() { return {"cpu", has_vulkan() ? "vulkan" : "cpu"}; }
 
+engine::generate_request request(const engine::inference_engine& e, std::size_t prompt,
+                                 std::uint32_t tokens) {
+  engine::generate_request r;
+  r.prompt = bench::random_tokens(e, prompt, 5);
+  r.max_tokens = tokens;
+  r.hash_logits = true;
+  return r;
+}
+
+std::unique_ptr<engine::inference_engine> engine_on_two_cpus(
+    const std::function<std::unique_ptr<engine::device>(std::unique_ptr<engine::device>)>& second,
+    engine::engine_options options) {
+  auto model = engine::model::open(tiny_model("tiny", "Q4_1"));
+  EXPECT_TRUE(model.has_value()) << to_string(model.error());
+  std::vector<std::unique_ptr<engine::device>> devices;
+  for (int d = 0; d < 2; d++) {
+    auto cpu = engine::open_device("cpu", {});
+    EXPECT_TRUE(cpu.has_value()) << to_string(cpu.error());
+    devices.push_back(d == 0 ? std::move(*cpu) : second(std::move(*cpu)));
+  }
+  options.context_tokens = 512;
+  auto e = engine::inference_engine::start(std::move(*model), std::move(devices), options);
+  EXPECT_TRUE(e.has_value()) << to_string(e.error());
+  return e ? std::move(*e) : nullptr;
+}
+
 std::unique_ptr<engine::inference_engine> tiny_engine(const std::string& shape,
                                                       const std::string& quant,
                                                       std::uint32_t context_tokens) {

@@ -4,6 +4,8 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -29,6 +31,16 @@ std::string with_shape(const std::string& file, const std::string& tensor,
 // tested.
 std::vector<std::string> two_devices();
 bool has_vulkan();
+
+// Such tokens as a prompt, and so many of a reply, each with the hash of its logits.
+engine::generate_request request(const engine::inference_engine& e, std::size_t prompt,
+                                 std::uint32_t tokens);
+
+// An engine on the tiny model and two CPUs, all on the first. `second` makes a device of the test's
+// of the other.
+std::unique_ptr<engine::inference_engine> engine_on_two_cpus(
+    const std::function<std::unique_ptr<engine::device>(std::unique_ptr<engine::device>)>& second,
+    engine::engine_options options = {});
 
 // An engine on the tiny model, all on the first device.
 std::unique_ptr<engine::inference_engine> tiny_engine(const std::string& shape = "tiny",

@@ -17,12 +17,8 @@ using kernels::attention_tuning;
 
 std::shared_ptr<bench::recorder> ask(engine::inference_engine& e, std::uint32_t prompt_tokens,
                                      std::uint32_t tokens) {
-  engine::generate_request r;
-  r.prompt = bench::random_tokens(e, prompt_tokens, 5);
-  r.max_tokens = tokens;
-  r.hash_logits = true;
   auto reply = std::make_shared<bench::recorder>();
-  result<engine::session_id> id = e.generate(std::move(r), reply);
+  result<engine::session_id> id = e.generate(request(e, prompt_tokens, tokens), reply);
   EXPECT_TRUE(id.has_value()) << to_string(id.error());
   return reply;
 }
