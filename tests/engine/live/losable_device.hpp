@@ -5,6 +5,8 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -52,6 +54,28 @@ class losable_device final : public engine::device {
   std::atomic<std::size_t> calls_left_{0}, allocations_left_{0}, until_hook_{0};  // 0: not armed
   std::atomic<bool> lost_{false}, came_{false};
   std::function<void()> hook_;
+};
+
+// What the engine says of parts that it had to put elsewhere.
+struct refuge_reports {
+  std::mutex guard;
+  std::condition_variable changed;
+  std::vector<engine::refuge_report> all;
+  void add(const engine::refuge_report& r) {
+    std::lock_guard lock(guard);
+    all.push_back(r);
+    changed.notify_all();
+  }
+  engine::refuge_report wait_for(std::size_t count) {
+    std::unique_lock lock(guard);
+    changed.wait(lock, [&] { return all.size() >= count; });
+    return all.back();
+  }
+  // Whether one comes in that time.
+  bool comes_in(std::chrono::milliseconds time) {
+    std::unique_lock lock(guard);
+    return changed.wait_for(lock, time, [&] { return !all.empty(); });
+  }
 };
 
 // An engine on a synthetic model: device 0 is an ordinary CPU and holds everything, the others can

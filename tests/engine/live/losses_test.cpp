@@ -1,7 +1,5 @@
 // A device that is lost, at any call of its driver: every reply goes on with the same bits.
-#include <condition_variable>
 #include <future>
-#include <mutex>
 #include <numeric>
 
 #include <gmock/gmock.h>
@@ -18,24 +16,7 @@ using testing::HasSubstr;
 
 constexpr std::size_t many = 30;  // devices of an engine
 
-// What the engine says of parts that it had to put elsewhere.
-struct reports {
-  std::mutex guard;
-  std::condition_variable changed;
-  std::vector<engine::refuge_report> all;
-  void add(const engine::refuge_report& r) {
-    std::lock_guard lock(guard);
-    all.push_back(r);
-    changed.notify_all();
-  }
-  engine::refuge_report wait_for(std::size_t count) {
-    std::unique_lock lock(guard);
-    changed.wait(lock, [&] { return all.size() >= count; });
-    return all.back();
-  }
-};
-
-engine::engine_options options(reports* to = nullptr) {
+engine::engine_options options(refuge_reports* to = nullptr) {
   engine::engine_options o;
   o.context_tokens = 512;
   // What is left on a lost device goes home to device 0, so that each test begins alike.
@@ -267,7 +248,7 @@ INSTANTIATE_TEST_SUITE_P(losses, lost_device,
                          });
 
 TEST(losses, of_a_device_beside_others_end_no_session_and_are_told) {
-  reports told;
+  refuge_reports told;
   engine::engine_options o = options(&told);
   o.choose_refuge = {};  // the nearest with room
   losable_engine at = start_losable("tiny", "Q4_1", 3, o);
@@ -353,7 +334,7 @@ TEST(losses, of_what_only_an_idle_session_needs_disturb_no_reply) {
 
 // Its reply is stopped before there is a place for what it has lost: nothing waits for one then.
 TEST(losses, end_with_the_reply_that_they_held_up) {
-  reports told;
+  refuge_reports told;
   engine::engine_options o = options(&told);
   engine::inference_engine* stops = nullptr;
   engine::session_id id = 0;
@@ -379,7 +360,7 @@ TEST(losses, end_with_the_reply_that_they_held_up) {
 }
 
 TEST(losses, end_only_the_session_whose_pages_have_no_room) {
-  reports told;
+  refuge_reports told;
   losable_engine at = start_losable("tiny", "Q4_1", 2, options(&told));
   engine::inference_engine& e = *at.engine;
   const std::vector<std::uint64_t> expected = undisturbed(e, request(e, 130, 380));
@@ -470,7 +451,7 @@ TEST(losses, tell_only_the_logits_of_the_turn) {
 }
 
 TEST(losses, that_nothing_can_make_good_end_sessions_with_a_reason_until_there_is_room) {
-  reports told;
+  refuge_reports told;
   losable_engine at = start_losable("tiny", "Q4_1", 2, options(&told));
   engine::inference_engine& e = *at.engine;
   const std::vector<std::uint64_t> expected = undisturbed(e, request(e, 40, 6));
@@ -506,7 +487,7 @@ TEST(losses, that_nothing_can_make_good_end_sessions_with_a_reason_until_there_i
 
 // A session is in the way of the weights: it ends, and others are served.
 TEST(losses, end_sessions_where_only_the_weights_fit) {
-  reports told;
+  refuge_reports told;
   losable_engine at = start_losable("tiny", "Q4_1", 2, options(&told));
   engine::inference_engine& e = *at.engine;
   const std::uint64_t alone = e.devices()[0]->used_bytes();  // weights and workspace
