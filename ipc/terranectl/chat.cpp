@@ -1,3 +1,5 @@
+#include <chrono>
+
 #include "ipc/terranectl/line_input.hpp"
 #include "ipc/terranectl/talk.hpp"
 #include "ipc/terranectl/words.hpp"
@@ -8,6 +10,19 @@ namespace {
 constexpr const char* help_text =
     "  /new   forget the conversation and begin another\n"
     "  /quit  leave (so does Ctrl-D); Ctrl-C stops a reply\n";
+
+// Which daemon answered, and when: sessions of another one have the same numbers.
+struct daemon_seen {
+  std::int64_t pid = 0;
+  double uptime_s = 0;
+  std::chrono::steady_clock::time_point at = std::chrono::steady_clock::now();
+
+  bool is_followed_by(const daemon_seen& later) const {
+    constexpr double tolerance_s = 2;  // of two clocks, and of the way between
+    const std::chrono::duration<double> passed = later.at - at;
+    return pid == later.pid && later.uptime_s >= uptime_s + passed.count() - tolerance_s;
+  }
+};
 
 // A conversation: one session of the daemon that is kept from message to message.
 class conversation {
@@ -52,6 +67,7 @@ class conversation {
     if (!status) {
       return false;
     }
+    seen_ = {status->pid, status->uptime_s};
     if (status->state != daemon_state::failed) {
       return true;
     }
@@ -100,13 +116,44 @@ class conversation {
     }
     int ignored = exit_done;
     if (auto client = with_.connect(ignored)) {
+      client->watch(input_.interrupts(), [this] {  // nobody waits for it who does not want to
+        input_.take_interrupt();
+        return false;
+      });
       static_cast<void>(
           client->call(method_name("CloseSession"), to_json(session_request{session_})));
     }
     session_ = 0;
   }
 
+  // A daemon that was started anew does not have the session, or has another's of that number.
+  // False when it cannot be asked.
+  bool look_for_restart() {
+    auto client = with_.connect(code_);
+    const auto answer =
+        client ? std::optional(client->call(method_name("Status"), {})) : std::nullopt;
+    if (answer && !*answer) {
+      code_ = with_.report(answer->error());
+    }
+    const auto status =
+        answer && *answer ? with_.understand<status_reply>(**answer, code_) : std::nullopt;
+    if (!status) {
+      return false;
+    }
+    const daemon_seen now{status->pid, status->uptime_s};
+    if (session_ != 0 && !seen_.is_followed_by(now)) {
+      with_.err() << "The daemon was started anew and the conversation so far is lost; this begins "
+                     "another.\n";
+      session_ = 0;
+    }
+    seen_ = now;
+    return true;
+  }
+
   void say(const std::string& text) {
+    if (!look_for_restart()) {
+      return;
+    }
     generate_request request = base_request(options_);
     request.messages.emplace();
     if (session_ == 0 && options_.system) {
@@ -185,10 +232,14 @@ class conversation {
     with_.out() << std::endl;
     if (interrupts_ > 1) {
       with_.out() << with_.paint(colour::dim, "The reply was left, and its conversation.") << "\n";
-      session_ = 0;
+      end_session();  // the first Ctrl-C may have ended the reply, and the session was kept then
       return;
     }
     code_ = with_.report(why);
+    if (why.refused && why.refused->name == method_name("ContextExceeded") && session_ != 0) {
+      with_.err() << "The conversation has grown too long for the model's context; /new begins "
+                     "another.\n";
+    }
     const bool session_gone = !why.refused || why.refused->name == method_name("UnknownSession");
     if (session_ != 0 && session_gone) {
       with_.err() << "The conversation so far is lost; the next message begins another.\n";
@@ -200,6 +251,7 @@ class conversation {
   const talk_options& options_;
   line_input input_;
   std::int64_t session_ = 0;
+  daemon_seen seen_;
   int interrupts_ = 0;
   int code_ = exit_done;
 };

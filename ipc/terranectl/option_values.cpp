@@ -31,7 +31,7 @@ std::string range_text(std::int64_t least, std::int64_t most) {
   if (most != all::max()) {
     return "a whole number from " + std::to_string(least) + " to " + std::to_string(most);
   }
-  return least == all::min() ? "a whole number of 64 bits"
+  return least == all::min() ? "a whole number from -2^63 to 2^63 - 1"
                              : "a whole number of at least " + std::to_string(least);
 }
 

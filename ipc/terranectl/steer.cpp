@@ -36,7 +36,7 @@ std::optional<wanted_move> request_for(const context& with,
   }
   auto parts = expand_parts(patterns, names);
   if (!parts) {
-    code = with.fail("no part is called " + parts.error() +
+    code = with.fail("no part is called " + (parts.error().empty() ? "''" : parts.error()) +
                      "; `terranectl placement` lists them, and layer.0-3, layer.*.attn and all "
                      "are possible");
     return std::nullopt;

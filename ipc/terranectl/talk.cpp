@@ -53,8 +53,11 @@ std::string summary_text(const generate_summary& summary) {
         1000 * static_cast<double>(summary.generated_tokens) / summary.decode_ms;
     text += ", " + decimal(per_second, 1) + "/s";
   }
-  text += ", prompt " + std::to_string(summary.prompt_tokens) + " tokens in " +
-          ms_text(summary.prefill_ms);
+  text +=
+      ", prompt " + std::to_string(summary.prompt_tokens) + " tokens" +
+      (summary.cached_tokens > 0 ? " (" + std::to_string(summary.cached_tokens) + " known already)"
+                                 : "") +
+      " in " + ms_text(summary.prefill_ms);
   if (summary.moves > 0) {
     text += ", " + std::to_string(summary.moves) + (summary.moves == 1 ? " move" : " moves") +
             ", longest pause " + ms_text(summary.longest_pause_ms);

@@ -104,8 +104,8 @@ void fake_service::status(const caller& who, answer<status_reply> to) {
     reply.reason = "tiny.gguf: is truncated";
   }
   reply.access = who.level;
-  reply.pid = 4711;
-  reply.uptime_s = 3725;
+  reply.pid = pid;
+  reply.uptime_s = uptime_s;
   reply.revision = revision;
   reply.policy_revision = "00c0ffee00c0ffee";
   reply.model = model_info{"tiny", "tiny.gguf", "llama", "Q8_0", 2, 2048, 18 * mib, "chatml"};

@@ -21,6 +21,8 @@ class fake_service : public control_service {
   // The same for Move.
   bool commit_moves = false;
   std::atomic<daemon_state> state{daemon_state::ready};
+  std::atomic<std::int64_t> pid = 4711;
+  std::atomic<double> uptime_s = 3725;
   std::int64_t revision = 7;
   bool moves_by_itself = false;  // whenever somebody has looked at the placement
   std::atomic<std::int64_t> session_owner_uid = 0;

@@ -485,6 +485,61 @@ TEST_F(terranectl_test, ctrl_c_stops_the_reply_and_the_chat_goes_on) {
   EXPECT_THAT(out.str(), HasSubstr("Once"));
 }
 
+// The reply has ended by the first Ctrl-C, but that has not come through when the second does.
+TEST_F(terranectl_test, a_reply_that_is_left_leaves_no_session) {
+  start();
+  typed = true;
+  sigset_t interrupt;
+  sigemptyset(&interrupt);
+  sigaddset(&interrupt, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &interrupt, nullptr);
+  std::thread program([&] { EXPECT_EQ(run({"chat"}, "first\n"), 0); });
+  const auto first = service.next_generate();
+  first.to.started(3);
+  first.to.text("Once");
+  pthread_kill(program.native_handle(), SIGINT);
+  service.wait_for("stop 3");
+  pthread_kill(program.native_handle(), SIGINT);
+  service.wait_for("close 3");
+  program.join();
+  EXPECT_THAT(out.str(), HasSubstr("The reply was left, and its conversation."));
+}
+
+// Session 3 of the new daemon is somebody else's.
+TEST_F(terranectl_test, a_chat_does_not_go_on_in_a_session_of_another_daemon) {
+  start();
+  int code = -1;
+  std::thread program([&] { code = run({"chat"}, "first\nsecond\nthird\n"); });
+  const auto first = service.next_generate();
+  first.to.started(3);
+  service.pid = 4712;
+  first.to.finish({});
+  const auto second = service.next_generate();
+  EXPECT_EQ(second.request.session, std::nullopt);
+  second.to.started(3);
+  service.uptime_s = 1;  // in a container every daemon has the same number
+  second.to.finish({});
+  const auto third = service.next_generate();
+  EXPECT_EQ(third.request.session, std::nullopt);
+  third.to.finish({});
+  program.join();
+  EXPECT_THAT(err.str(), HasSubstr("The daemon was started anew"));
+}
+
+TEST_F(terranectl_test, a_conversation_that_is_too_long_says_how_to_go_on) {
+  start();
+  std::thread program([this] { EXPECT_EQ(run({"chat"}, "first\nsecond\n"), 1); });
+  const auto first = service.next_generate();
+  first.to.started(3);
+  generate_summary kept;
+  kept.prompt_tokens = 40;
+  kept.cached_tokens = 30;
+  first.to.finish(kept);
+  service.next_generate().to.fail(refuse::context_exceeded(3000, 2048));
+  program.join();
+  EXPECT_THAT(err.str(), HasSubstr("/new begins another"));
+}
+
 TEST_F(terranectl_test, a_refused_reload_tells_every_fault) {
   start();
   EXPECT_EQ(run({"policy", "reload"}), 1);
