@@ -14,28 +14,83 @@ namespace {
 
 constexpr std::uint32_t low_plane = 0, upper_plane = warp_lanes * 128;
 constexpr std::uint32_t sc_plane = warp_lanes * 192, d_plane = warp_lanes * 208;
+// Of a half, those that share a word of nibbles side by side.
+constexpr std::array<int, 4> quarters = {0, 2, 1, 3};
+constexpr int few_columns = 4;
 
-// Adds quarter `j` (32 weights, two scales) of a half to the tile of S before its offset.
-val add_quarter(const segment_context& s, val sum, val block, val scales, int j, const vals& low,
-                const vals& upper) {
+// Byte `index` of `scales`, with its sign.
+val signed_byte(val scales, int index) {
+  return ashr(index == 3 ? scales : scales << (24 - 8 * index), 24);
+}
+
+// The words of sixteen weights of each quarter of a half, the first or second of them (`u`), as
+// products with the activations: tiles, by `quarters`.
+vals products(const segment_context& s, val half_index, std::uint32_t u) {
   builder& b = s.b;
-  vals words;
-  for (std::size_t k = 0; k < 8; k++) {
-    val nibbles = low[k + (j % 2 == 0 ? 0 : 8)];
-    val four = (j < 2 ? nibbles : lshr(nibbles, 4)) & b.u32(0x0f0f0f0fu);
-    val two = (j == 0 ? upper[k] : lshr(upper[k], 2 * j)) & b.u32(0x03030303u);
-    words.push_back(four | (two << 4));
+  auto unit = [&](std::uint32_t half_bytes, std::uint32_t plane, std::uint32_t index) {
+    const val half_plane = b.offset(s.weights, half_index, warp_lanes * half_bytes);
+    return load_units(b, half_plane, plane + index * warp_lanes * 16, 1);
+  };
+  const vals upper = unit(32, upper_plane, u);
+  const std::array<vals, 2> low = {unit(64, low_plane, u), unit(64, low_plane, u + 2)};
+  vals tiles;
+  for (int j : quarters) {
+    vals words;
+    for (std::size_t k = 0; k < 4; k++) {
+      const val nibbles = low[static_cast<std::size_t>(j % 2)][k];
+      const val four = (j < 2 ? nibbles : lshr(nibbles, 4)) & b.u32(0x0f0f0f0fu);
+      const val two = (j == 0 ? upper[k] : lshr(upper[k], 2 * j)) & b.u32(0x03030303u);
+      words.push_back(four | (two << 4));
+    }
+    const val x = b.offset(s.q_of((half_index << 2) + b.i32(j)), std::int64_t{16} * u);
+    tiles.push_back(b.tile_dot(b.tile_zero(scalar_type::i32, s.columns), x, s.stride, words, 6));
   }
-  val zero = b.tile_zero(scalar_type::i32, s.columns);
-  std::span<const val> all = words;
-  const val x0 = s.q_of(block), x1 = b.offset(x0, 16);
-  std::array<val, 3> tiles = {b.tile_dot(zero, x0, s.stride, all.first(4), 6),
-                              b.tile_dot(zero, x1, s.stride, all.last(4), 6), sum};
-  int shift = 16 * (j % 2);
-  val sc0 = ashr(scales << (24 - shift), 24), sc1 = ashr(scales << (16 - shift), 24);
+  return tiles;
+}
+
+// A half's addition to the tile of S before its offset; `scales`: two words with its eight. With
+// few columns one sixteen after another, since registers are what is short.
+val add_half_in_turn(const segment_context& s, val sum, val half_index, const vals& scales) {
+  builder& b = s.b;
+  const val zero = b.spread_to_lanes(b.i32(0));
+  for (std::uint32_t u = 0; u < 2; u++) {
+    vals tiles = products(s, half_index, u);
+    tiles.push_back(sum);
+    sum = b.tile_map(tiles, s.columns, [&](val column, const vals& e) {
+      val total = e[4];
+      for (std::size_t at = 0; at < 4; at++) {
+        const int j = quarters[at], index = 2 * (j % 2) + static_cast<int>(u);
+        const val word = scales[static_cast<std::size_t>(j / 2)];
+        // Times the factor of the part; the other bytes of the word meet its zeros.
+        const val sc = s.in_parts ? b.dot4(s.part_factor(column, (half_index << 2) + b.i32(j)),
+                                           index == 0 ? word : lshr(word, 8 * index), zero, 4)
+                                  : signed_byte(word, index);
+        total = total + sc * e[at];
+      }
+      return vals{total};
+    })[0];
+  }
+  return sum;
+}
+
+// The same with many: all products are begun before the first is waited for.
+val add_half_at_once(const segment_context& s, val sum, val half_index, const vals& scales) {
+  builder& b = s.b;
+  vals tiles = products(s, half_index, 0);
+  for (val tile : products(s, half_index, 1)) tiles.push_back(tile);
+  tiles.push_back(sum);
+  std::array<std::array<val, 2>, 4> sc;
+  for (std::size_t at = 0; at < 4; at++)
+    for (int u = 0; u < 2; u++)
+      sc[at][static_cast<std::size_t>(u)] = signed_byte(
+          scales[static_cast<std::size_t>(quarters[at] / 2)], 2 * (quarters[at] % 2) + u);
   return b.tile_map(tiles, s.columns, [&](val column, const vals& e) {
-    if (!s.in_parts) return vals{(e[2] + sc0 * e[0]) + sc1 * e[1]};
-    return vals{e[2] + s.in_part(column, block, sc0 * e[0] + sc1 * e[1])};
+    val total = e[8];
+    for (std::size_t at = 0; at < 4; at++) {
+      const val block = (half_index << 2) + b.i32(quarters[at]);
+      total = total + s.in_part(column, block, sc[at][0] * e[at] + sc[at][1] * e[at + 4]);
+    }
+    return vals{total};
   })[0];
 }
 
@@ -56,15 +111,10 @@ val segment(const segment_context& s) {
   vals sc = load_units(b, s.weights, sc_plane, 1);
   vals start = {b.tile_zero(scalar_type::i32, s.columns)};
   vals sum = b.loop(b.i32(0), b.i32(2), 1, start, [&](val half_index, const vals& carried) {
-    vals low = load_units(b, b.offset(s.weights, half_index, warp_lanes * 64), low_plane, 4);
-    vals upper = load_units(b, b.offset(s.weights, half_index, warp_lanes * 32), upper_plane, 2);
-    val first_half = eq(half_index, b.i32(0)), total = carried[0];
-    for (int j = 0; j < 4; j++) {
-      auto word = static_cast<std::size_t>(j / 2);
-      val scales = b.select(first_half, sc[word], sc[word + 2]);
-      total = add_quarter(s, total, (half_index << 2) + b.i32(j), scales, j, low, upper);
-    }
-    return vals{total};
+    const val first_half = eq(half_index, b.i32(0));
+    const vals scales = {b.select(first_half, sc[0], sc[2]), b.select(first_half, sc[1], sc[3])};
+    return vals{s.columns < few_columns ? add_half_in_turn(s, carried[0], half_index, scales)
+                                        : add_half_at_once(s, carried[0], half_index, scales)};
   });
   sum.push_back(offset_of(s, sc));
   val d = half(b, b.stream_lanes(memory_type::u16, b.offset(s.weights, d_plane)));

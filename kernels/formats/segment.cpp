@@ -22,10 +22,13 @@ val segment_context::block_sum(val column, val block) const {
   return two[0] + two[1];
 }
 
-val segment_context::in_part(val column, val block, val product) const {
-  if (!in_parts) return product;
+val segment_context::part_factor(val column, val block) const {
   const val first = b.offset(factors, column * scale_stride, 1);
-  return product * b.load(memory_type::i32, b.offset(first, block, 4 * rows_together));
+  return b.load(memory_type::i32, b.offset(first, block, 4 * rows_together));
+}
+
+val segment_context::in_part(val column, val block, val product) const {
+  return in_parts ? product * part_factor(column, block) : product;
 }
 
 val segment_context::times_sums(const vals& of_sixteens, int bits) const {

@@ -46,6 +46,7 @@ struct segment_context {
   // What an integer product of a block of 32 counts for in a sum over a super-block: the product,
   // times the factor of the block, which is a part, where rows are rounded in parts.
   val in_part(val column, val block, val product) const;
+  val part_factor(val column, val block) const;  // i32; where rows are rounded in parts
   // The tile of the sums over all 16 sixteens of weight * sum, a part's factor included;
   // `of_sixteens`: 4 words of 16 bytes, unsigned, of which `bits` are used. Formats of 256 only.
   val times_sums(const vals& of_sixteens, int bits) const;

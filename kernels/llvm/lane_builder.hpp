@@ -71,6 +71,9 @@ class lane_builder : public llvm::IRBuilder<> {
   llvm::Value* pairs_saturating(llvm::Value* a, llvm::Value* b);
   llvm::Value* pairs_of_i16(llvm::Value* a, llvm::Value* b);
   bool has_register_dot() const;
+  bool has_full_byte_dot() const;
+  llvm::Value* dot_any_words(llvm::Value* acc, std::span<llvm::Value* const> words,
+                             std::span<llvm::Value* const> x, unsigned bits, bool short_chains);
   llvm::Value* shuffle(llvm::Value* a, llvm::Value* b, std::span<const int> mask);
   std::array<llvm::Value*, 4> transpose_rows(const std::array<llvm::Value*, 4>& rows);
 

@@ -3,6 +3,7 @@
 
 #include <llvm/IR/IntrinsicsAArch64.h>
 #include <llvm/IR/IntrinsicsX86.h>
+#include <llvm/IR/PatternMatch.h>
 
 #include "kernels/llvm/lane_builder.hpp"
 
@@ -21,8 +22,48 @@ Value* lane_builder::dot4(Value* a, Value* b, Value* c, unsigned bits) {
   return dot_words(to_lanes(c), words, x, bits, false);
 }
 
+namespace {
+
+// x of a word (x >> 4) & 0x0f0f0f0f, which is the upper nibbles of x; null of another word.
+Value* shifted_nibbles(Value* word) {
+  using namespace llvm::PatternMatch;
+  Value* x = nullptr;
+  const bool found =
+      match(word, m_And(m_LShr(m_Value(x), m_SpecificInt(4)), m_SpecificInt(0x0f0f0f0fu)));
+  return found ? x : nullptr;
+}
+
+}  // namespace
+
+// Upper nibbles stay where they are: as bytes they are 16 times as much, and so is their sum, which
+// is shifted instead of every word. Shifts have one of the two ports for full registers.
 Value* lane_builder::dot_words(Value* acc, std::span<Value* const> words, std::span<Value* const> x,
                                unsigned bits, bool short_chains) {
+  if (!has_full_byte_dot()) return dot_any_words(acc, words, x, bits, short_chains);
+  std::vector<Value*> upper, upper_x, others, others_x;
+  for (std::size_t k = 0; k < words.size(); k++) {
+    Value* nibbles = shifted_nibbles(words[k]);
+    (nibbles != nullptr ? upper : others)
+        .push_back(nibbles == nullptr ? words[k]
+                                      : CreateAnd(nibbles, splat_like(nibbles, 0xf0f0f0f0u)));
+    (nibbles != nullptr ? upper_x : others_x).push_back(x[k]);
+  }
+  if (upper.empty()) return dot_any_words(acc, words, x, bits, short_chains);
+  Value* zero = llvm::Constant::getNullValue(acc->getType());
+  Value* sum = dot_any_words(zero, upper, upper_x, 8, short_chains && others.empty());
+  sum = CreateAShr(sum, splat_like(sum, 4));
+  return CreateAdd(others.empty() ? acc : dot_any_words(acc, others, others_x, bits, false), sum);
+}
+
+// Whether a product of bytes takes all eight bits of the unsigned ones in one instruction.
+bool lane_builder::has_full_byte_dot() const {
+  if (features_.arch == architecture::aarch64) return features_.dot_mixed;
+  const unsigned width = features_.register_lanes();
+  return width == 16 ? features_.vnni_512 : width == 8 && features_.vnni_256;
+}
+
+Value* lane_builder::dot_any_words(Value* acc, std::span<Value* const> words,
+                                   std::span<Value* const> x, unsigned bits, bool short_chains) {
   if (!has_register_dot()) {
     for (std::size_t k = 0; k < words.size(); k++) {
       acc = dot4_by_products(to_lanes(words[k]), to_lanes(x[k]), acc);
@@ -74,7 +115,7 @@ Value* lane_builder::dot_register(Value* acc, std::span<Value* const> a, std::sp
 Value* lane_builder::dot_register_x86(Value* acc, std::span<Value* const> a,
                                       std::span<Value* const> b, unsigned bits) {
   unsigned width = features_.register_lanes();
-  if (width == 16 ? features_.vnni_512 : width == 8 && features_.vnni_256) {
+  if (has_full_byte_dot()) {
     for (std::size_t k = 0; k < a.size(); k++) acc = vpdpbusd(acc, a[k], b[k]);
     return acc;
   }

@@ -386,6 +386,30 @@ TEST(llvm_compiler, multiplies_many_columns_by_amx) {
   }
 }
 
+// Upper nibbles are multiplied where they are and their sum is shifted, where one instruction takes
+// bytes of eight bits.
+TEST(llvm_compiler, shifts_sums_of_upper_nibbles_instead_of_words) {
+  builder b("nibbles", 1);
+  vals words;
+  for (val w : b.load_lanes_x4(b.argument_ptr(0))) words.push_back(lshr(w, 4) & b.u32(0x0f0f0f0fu));
+  const val sum =
+      b.tile_dot(b.tile_zero(scalar_type::i32, 1), b.argument_ptr(1), b.i32(16), words, 4);
+  b.tile_store(b.argument_ptr(2), b.i32(128), sum);
+  const program p = b.finish();
+  auto count = [&](const char* cpu, const std::string& instruction) {
+    result<std::string> text = assembly(p, "x86_64-linux-gnu", cpu, "");
+    EXPECT_TRUE(text.has_value());
+    int found = 0;
+    for (auto at = text->find(instruction); at != std::string::npos;
+         at = text->find(instruction, at + 1))
+      found++;
+    return found;
+  };
+  EXPECT_EQ(count("sapphirerapids", "vpsrld\t$4"), 0);
+  EXPECT_EQ(count("sapphirerapids", "vpsrad\t$4"), 2);
+  EXPECT_EQ(count("x86-64-v3", "vpsrld\t$4"), 16);
+}
+
 TEST(llvm_compiler, fetches_ahead_of_a_stream_only) {
   for (bool streamed : {false, true}) {
     builder b("read", 1);
