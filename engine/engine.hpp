@@ -104,6 +104,8 @@ struct spill_request {
   session_id session = 0;
   std::uint32_t keep_tokens = 0;        // the newest, which stay with their parts
   std::optional<std::uint32_t> device;  // empty: bring all pages home to their parts
+  // Only pages that are there; empty: those beside their parts.
+  std::optional<std::uint32_t> from = {};
 };
 
 enum class move_state { waiting, preparing, committed, failed, cancelled };
@@ -172,18 +174,27 @@ struct part_status {
   std::optional<std::uint32_t> moving_to;
   std::uint64_t weight_bytes = 0;
   std::uint64_t kv_bytes = 0;            // its pages here
+  std::uint64_t kv_blank_bytes = 0;      // of these, what a move of the part need not copy
   std::uint64_t kv_elsewhere_bytes = 0;  // its pages on other devices
   wall_time since;                       // for people; decisions go by moved_at
   std::optional<std::chrono::steady_clock::time_point> moved_at;  // empty: not since the start
   std::string by, reason;
 };
 enum class session_state { waiting, prefill, generating, idle };
+// A session's pages on one device.
+struct kv_share {
+  std::uint64_t bytes = 0;
+  std::uint64_t open_bytes = 0;   // of these, not full yet: a spill leaves them beside their parts
+  std::uint64_t empty_bytes = 0;  // of the open ones, reserved: no token is in them yet
+  std::uint64_t past_bytes = 0;   // of the full ones, that no query sees again: never copied
+  std::uint64_t away_bytes = 0;   // of all, not on the device of their part
+};
 struct session_status {
   session_id id = 0;
   std::int64_t owner = 0;
   session_state state = session_state::idle;
   std::uint32_t context_tokens = 0;
-  std::vector<std::uint64_t> kv_bytes;  // by device
+  std::vector<kv_share> kv;  // by device
   wall_time created;
   double idle_s = 0;
 };

@@ -31,19 +31,28 @@ bool same_orders(const policies::snapshot& a, const policies::snapshot& b) {
   return a.disabled == b.disabled && std::ranges::equal(a.yields, b.yields, {}, essence, essence);
 }
 
-std::uint64_t planned_bytes(const std::vector<policies::planned_move>& planned) {
+std::uint64_t planned_copies(const std::vector<policies::planned_move>& planned) {
   std::uint64_t sum = 0;
-  for (const policies::planned_move& p : planned) sum += p.bytes;
+  for (const policies::planned_move& p : planned) sum += p.copied_bytes;
   return sum;
+}
+
+policies::move_outcome outcome_of(const engine::move_status& s) {
+  using policies::move_outcome;
+  if (s.state == engine::move_state::committed)
+    return s.nothing_moved ? move_outcome::idle : move_outcome::done;
+  return s.state == engine::move_state::cancelled ? move_outcome::cancelled : move_outcome::failed;
 }
 
 // Of what a commit copied, what it copied for one of its moves: by what was planned of each.
 std::uint64_t share_of_bytes(const engine::move_status& s,
                              const std::vector<policies::planned_move>& planned,
                              const policies::planned_move& one) {
-  const double all = static_cast<double>(planned_bytes(planned));
+  const double all = static_cast<double>(planned_copies(planned));
   const double copied = static_cast<double>(s.bytes_done + s.bytes_in_pause);
-  return all > 0 ? static_cast<std::uint64_t>(copied * (static_cast<double>(one.bytes) / all)) : 0;
+  return all > 0
+             ? static_cast<std::uint64_t>(copied * (static_cast<double>(one.copied_bytes) / all))
+             : 0;
 }
 
 // Of moves that are one commit: copies one after the other, and one pause. 0: not all are known.
@@ -122,19 +131,14 @@ void control_loop::tick() {
   for (const inbox::report& r : ended) {
     ids_.erase(r.status.id);
     for (const policies::planned_move& p : r.planned) {
-      using policies::move_outcome;
-      const move_outcome outcome =
-          r.status.state == engine::move_state::committed   ? move_outcome::done
-          : r.status.state == engine::move_state::cancelled ? move_outcome::cancelled
-                                                            : move_outcome::failed;
       const std::string detail = r.status.failure ? to_string(*r.status.failure) : "";
-      completed.push_back({p.id, p.kind, p.subject, p.from, p.to, now_(), outcome, detail,
-                           r.status.prepare_ms + r.status.pause_ms, r.status.pause_ms});
+      completed.push_back({p.id, p.kind, p.subject, p.from, p.to, now_(), outcome_of(r.status),
+                           detail, r.status.prepare_ms + r.status.pause_ms, r.status.pause_ms});
       remember(p.id,
                {r.status.state, detail, r.status.pause_ms, r.status.prepare_ms + r.status.pause_ms,
                 share_of_bytes(r.status, r.planned, p), 0});
     }
-    if (r.status.state == engine::move_state::committed) compare(r.status, r.planned);
+    if (outcome_of(r.status) == policies::move_outcome::done) compare(r.status, r.planned);
   }
   compare_token_time(status);
   policies::snapshot snapshot = builder_.make(status, now_(), ids_, std::move(completed));
@@ -315,7 +319,7 @@ void control_loop::carry_out(const policies::plan& plan) {
     const bool spill = p.action == policies::verb::spill;
     request.spill =
         engine::spill_request{std::stoull(p.subject), static_cast<std::uint32_t>(p.keep_tokens),
-                              spill ? to : std::nullopt};
+                              spill ? to : std::nullopt, device_index(p.only_from)};
     start_move(std::move(request), {p});
   }
   for (auto& [decision, work] : by_decision) start_move(std::move(work.first), work.second);
@@ -397,7 +401,7 @@ void control_loop::compare(const engine::move_status& status,
                            const std::vector<policies::planned_move>& planned) {
   using policies::forecast;
   std::lock_guard lock(guard_);
-  forecasts_.add(forecast::bytes, static_cast<double>(planned_bytes(planned)),
+  forecasts_.add(forecast::bytes, static_cast<double>(planned_copies(planned)),
                  static_cast<double>(status.bytes_done + status.bytes_in_pause));
   forecasts_.add(forecast::time, predicted_time_ms(planned), status.prepare_ms + status.pause_ms);
   forecasts_.add(forecast::pause, planned.front().predicted_pause_ms, status.pause_ms);

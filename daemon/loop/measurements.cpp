@@ -88,20 +88,11 @@ void measurements::add_times(const std::vector<engine::decode_time>& times,
 
 namespace {
 
-// Whether the KV of each session lies where the parts that use it are: on each device as much of it
-// as there are such parts.
-bool lies_beside_its_parts(const engine::engine_status& status, std::size_t parts,
-                           const std::vector<std::size_t>& parts_on) {
-  constexpr double tolerance = 0.02;
-  for (const engine::session_status& s : status.sessions) {
-    double all = 0;
-    for (std::uint64_t bytes : s.kv_bytes) all += static_cast<double>(bytes);
-    for (std::size_t d = 0; d < s.kv_bytes.size() && all > 0; d++) {
-      const double share = static_cast<double>(parts_on[d]) / static_cast<double>(parts);
-      if (std::abs(static_cast<double>(s.kv_bytes[d]) / all - share) > tolerance) return false;
-    }
-  }
-  return true;
+// Whether all KV of sessions lies where the parts that use it are.
+bool lies_beside_its_parts(const engine::engine_status& status) {
+  return std::ranges::all_of(status.sessions, [](const engine::session_status& s) {
+    return std::ranges::all_of(s.kv, [](const engine::kv_share& k) { return k.away_bytes == 0; });
+  });
 }
 
 }  // namespace
@@ -113,7 +104,7 @@ void measurements::add_reading(const engine::decode_time& more, std::uint32_t de
   if (kv_.parts.empty() || more.steps != more.tokens) return;
   std::vector<std::size_t> parts_on(status.decode_times.size(), 0);
   for (std::uint32_t p : kv_.parts) parts_on[where[p]]++;
-  if (parts_on[device] == 0 || !lies_beside_its_parts(status, kv_.parts.size(), parts_on)) return;
+  if (parts_on[device] == 0 || !lies_beside_its_parts(status)) return;
   const auto tokens = static_cast<double>(more.tokens);
   growing_context& line = readings_[device];
   line.add(where, static_cast<double>(more.attended) / tokens, more.ms / tokens, tokens, now_ms);

@@ -56,6 +56,26 @@ policies::device_state state_of(const engine::device_info& d) {
   return state;
 }
 
+void put_sessions(const engine::engine_status& status, const std::vector<std::string>& devices,
+                  user_names& users, policies::snapshot& s) {
+  s.sessions.clear();
+  for (const engine::session_status& from : status.sessions) {
+    policies::session_state to;
+    to.id = std::to_string(from.id);
+    to.tenant = users.name_of(from.owner);
+    to.context_tokens = from.context_tokens;
+    to.idle_s = from.idle_s;
+    for (std::uint32_t d = 0; d < from.kv.size(); d++) {
+      const engine::kv_share& k = from.kv[d];
+      if (k.bytes == 0) continue;
+      to.kv.push_back({devices[d], k.bytes, k.open_bytes, k.empty_bytes, k.past_bytes,
+                       static_cast<std::int64_t>(k.away_bytes)});
+    }
+    s.sessions.push_back(std::move(to));
+  }
+  policies::list_tenants(s);
+}
+
 snapshot_builder::snapshot_builder(engine::inference_engine& of, telemetry_sources sources,
                                    std::vector<std::string> pinned, policies::move_limits limits,
                                    load_facts load)
@@ -70,6 +90,7 @@ snapshot_builder::snapshot_builder(engine::inference_engine& of, telemetry_sourc
   model_.architecture = m.config().architecture;
   model_.layers = m.config().layers;
   model_.context_tokens = engine_.options().context_tokens;
+  model_.page_tokens = kernels::page_positions;
 }
 
 std::vector<std::string> snapshot_builder::pinned_nowhere() const {
@@ -92,8 +113,7 @@ policies::snapshot snapshot_builder::make(const engine::engine_status& status, s
   s.model = model_;
   add_devices(s);
   add_parts(s, status, now_ms);
-  add_sessions(s, status);
-  policies::list_tenants(s);
+  put_sessions(status, device_names(), users_, s);
   add_moves(s, status, ids);
   s.completed = std::move(completed);
   s.limits = limits_;
@@ -136,6 +156,7 @@ void snapshot_builder::add_parts(policies::snapshot& s, const engine::engine_sta
     to.weight_bytes = from.weight_bytes;
     s.model.weight_bytes += from.weight_bytes;
     to.kv_bytes = from.kv_bytes;
+    to.kv_blank_bytes = from.kv_blank_bytes;
     if (p < load_.parts.size()) {
       to.kv_most_bytes = load_.parts[p].kv_most_bytes;
       to.shared = load_.parts[p].shared;
@@ -153,20 +174,6 @@ void snapshot_builder::add_parts(policies::snapshot& s, const engine::engine_sta
       to.moved_ms = moved_[p].second;
     }
     s.parts.push_back(std::move(to));
-  }
-}
-
-void snapshot_builder::add_sessions(policies::snapshot& s,
-                                    const engine::engine_status& status) const {
-  for (const engine::session_status& from : status.sessions) {
-    policies::session_state to;
-    to.id = std::to_string(from.id);
-    to.tenant = users_.name_of(from.owner);
-    to.context_tokens = from.context_tokens;
-    to.idle_s = from.idle_s;
-    for (std::uint32_t d = 0; d < from.kv_bytes.size(); d++)
-      if (from.kv_bytes[d] != 0) to.kv.push_back({device_name(d), from.kv_bytes[d]});
-    s.sessions.push_back(std::move(to));
   }
 }
 

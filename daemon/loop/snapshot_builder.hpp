@@ -23,6 +23,10 @@ using planned_ids = std::map<std::string, std::uint64_t>;
 // A device with no readings yet.
 policies::device_state state_of(const engine::device_info& d);
 
+// The sessions as the engine has them, and their tenants. `devices`: names, in the engine's order.
+void put_sessions(const engine::engine_status& status, const std::vector<std::string>& devices,
+                  user_names& users, policies::snapshot& s);
+
 class snapshot_builder {
  public:
   // `limits`: on all moves of policies together. `load`: what was known when the model was loaded.
@@ -43,7 +47,6 @@ class snapshot_builder {
  private:
   void add_devices(policies::snapshot& s) const;
   void add_parts(policies::snapshot& s, const engine::engine_status& status, std::int64_t now_ms);
-  void add_sessions(policies::snapshot& s, const engine::engine_status& status) const;
   void add_moves(policies::snapshot& s, const engine::engine_status& status,
                  const std::map<engine::move_id, planned_ids>& ids) const;
   std::vector<std::string> device_names() const;

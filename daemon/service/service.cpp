@@ -283,8 +283,11 @@ void service::sessions(const ipc::caller& who, ipc::answer<ipc::sessions_reply> 
       i.state = to_protocol(s.state);
       i.context_tokens = s.context_tokens;
       i.context_limit_tokens = e.options().context_tokens;
-      for (std::size_t d = 0; d < s.kv_bytes.size(); d++)
-        if (s.kv_bytes[d] != 0) i.kv.push_back({e.devices()[d]->info().name, count(s.kv_bytes[d])});
+      for (std::size_t d = 0; d < s.kv.size(); d++) {
+        const std::string& name = e.devices()[d]->info().name;
+        if (s.kv[d].bytes != 0) i.kv.push_back({name, count(s.kv[d].bytes)});
+        if (s.kv[d].empty_bytes != 0) i.kv_reserved.push_back({name, count(s.kv[d].empty_bytes)});
+      }
       i.created_unix_ms = unix_ms(s.created);
       i.idle_s = s.idle_s;
       r.sessions.push_back(std::move(i));

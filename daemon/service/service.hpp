@@ -17,6 +17,7 @@
 #include "daemon/journal/warnings.hpp"
 #include "daemon/loop/control_loop.hpp"
 #include "daemon/service/worker.hpp"
+#include "daemon/telemetry/user_names.hpp"
 #include "engine/chat/chat_format.hpp"
 #include "engine/device/discovery.hpp"
 #include "engine/device/paths.hpp"
@@ -157,6 +158,7 @@ class service final : public ipc::control_service {
   std::vector<engine::copy_path> paths_;
   worker reloader_;   // policies' tests may take seconds
   worker tuner_;      // kernels are timed for seconds: not on the worker that answers others
+  user_names users_;  // for the quotas of users; only on admitting_
   worker admitting_;  // a request may wait for a move to end
   worker worker_;     // last: its work uses the others
 };

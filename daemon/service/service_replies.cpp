@@ -5,10 +5,10 @@
 
 #include "daemon/journal/event.hpp"
 #include "daemon/journal/log.hpp"
+#include "daemon/service/admission.hpp"
 #include "daemon/service/refusals.hpp"
 #include "daemon/service/service.hpp"
 #include "daemon/service/to_protocol.hpp"
-#include "policies/pipeline/admission.hpp"
 
 namespace terrane::daemon {
 
@@ -114,21 +114,6 @@ bool over(const engine::move_status& s) {
   return s.state != engine::move_state::waiting && s.state != engine::move_state::preparing;
 }
 
-// By the quotas of policies, as the newest snapshot shows them. Who has no session holds nothing.
-std::optional<policies::admission_refusal> over_quota(engine::inference_engine& e,
-                                                      const control_loop& loop, std::int64_t uid) {
-  const engine::engine_status status = e.status();
-  return loop.look([&](const policies::policy_set& set, const policies::snapshot& last,
-                       const policies::pipeline_state& state, const policies::journal&) {
-    for (const engine::session_status& s : status.sessions) {
-      if (s.owner != uid) continue;
-      const policies::session_state* seen = policies::find_session(last, std::to_string(s.id));
-      if (seen != nullptr) return policies::refuse_admission(set, last, state, seen->tenant);
-    }
-    return std::optional<policies::admission_refusal>();
-  });
-}
-
 std::string user(const ipc::caller& who) { return "user " + std::to_string(who.uid); }
 
 }  // namespace
@@ -166,9 +151,6 @@ void service::generate(const ipc::caller& who, ipc::generate_request request,
           if (!who.may_use(s->owner))
             return to.fail(ipc::refuse::not_your_session(*request.session));
         }
-        if (const auto over = over_quota(e, loop, who.uid))
-          return to.fail(ipc::refuse::quota_exceeded(over->policy, count(over->held_bytes),
-                                                     count(over->quota_bytes), over->message));
         result<std::vector<engine::token_id>> prompt = prompt_tokens(request);
         if (!prompt) return to.fail(refusal_of(prompt.error()));
         engine::generate_request r;
@@ -184,6 +166,9 @@ void service::generate(const ipc::caller& who, ipc::generate_request request,
         r.sampling =
             sampling_of(config_.sampling, request.sampling.value_or(ipc::sampling_settings{}));
         r.hash_logits = config_.hash_logits;
+        if (const auto over = over_quota(e, loop, users_, r))
+          return to.fail(ipc::refuse::quota_exceeded(over->policy, count(over->held_bytes),
+                                                     count(over->quota_bytes), over->message));
         auto observer = std::make_shared<streaming>(to);
         result<engine::session_id> session = e.generate(std::move(r), observer);
         if (!session) return to.fail(refusal_of(session.error()));

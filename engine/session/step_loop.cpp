@@ -471,6 +471,42 @@ bool step_loop::is_replying() const {
   return std::ranges::any_of(sessions_, [](const auto& s) { return s->answering.has_value(); });
 }
 
+void step_loop::add_kv_of(std::uint32_t layer, part_status& to) const {
+  const std::uint64_t bytes = rooms_[0]->pages.page_bytes();
+  for (const auto& s : sessions_) {
+    for (std::size_t p = 0; p < s->pages[layer].size(); p++) {
+      if (s->pages[layer][p]->device() != to.device) {
+        to.kv_elsewhere_bytes += bytes;
+        continue;
+      }
+      to.kv_bytes += bytes;
+      const bool blank =
+          s->page_is_empty(p) || s->page_is_past(p, model_.config().attention_of(layer));
+      if (blank) to.kv_blank_bytes += bytes;
+    }
+  }
+}
+
+std::vector<kv_share> step_loop::kv_of(const session& s) const {
+  std::vector<kv_share> out(rooms_.size());
+  const std::uint64_t bytes = rooms_[0]->pages.page_bytes();
+  for (std::uint32_t layer = 0; layer < s.pages.size(); layer++) {
+    const std::uint32_t home = placement().parts[model_.attention_part(layer)];
+    for (std::size_t p = 0; p < s.pages[layer].size(); p++) {
+      const std::uint32_t at = s.pages[layer][p]->device();
+      kv_share& here = out[at];
+      here.bytes += bytes;
+      if (at != home) here.away_bytes += bytes;
+      if (s.page_is_empty(p)) here.empty_bytes += bytes;
+      if (!s.page_is_full(p))
+        here.open_bytes += bytes;
+      else if (s.page_is_past(p, model_.config().attention_of(layer)))
+        here.past_bytes += bytes;
+    }
+  }
+  return out;
+}
+
 engine_status step_loop::status() const {
   engine_status out;
   out.stranded = is_stranded();
@@ -489,13 +525,7 @@ engine_status step_loop::status() const {
     part.moved_at = parts_[p].moved_at;
     part.by = parts_[p].by;
     part.reason = parts_[p].reason;
-    if (model_.parts()[p].kind == part_kind::attention) {
-      for (const auto& s : sessions_) {
-        for (const kv_page_ptr& page : s->pages[model_.parts()[p].layer])
-          (page->device() == part.device ? part.kv_bytes : part.kv_elsewhere_bytes) +=
-              rooms_[0]->pages.page_bytes();
-      }
-    }
+    if (model_.parts()[p].kind == part_kind::attention) add_kv_of(model_.parts()[p].layer, part);
     out.parts.push_back(std::move(part));
   }
   const steady_time now = std::chrono::steady_clock::now();
@@ -505,10 +535,7 @@ engine_status step_loop::status() const {
     one.owner = s->owner;
     one.context_tokens = static_cast<std::uint32_t>(s->tokens.size());
     one.created = s->created;
-    one.kv_bytes.resize(rooms_.size());
-    for (const auto& pages : s->pages)
-      for (const kv_page_ptr& page : pages)
-        one.kv_bytes[page->device()] += rooms_[0]->pages.page_bytes();
+    one.kv = kv_of(*s);
     if (s->answering) {
       one.state = s->computed < s->answering->prompt_end ? session_state::prefill
                                                          : session_state::generating;

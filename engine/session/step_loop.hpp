@@ -166,6 +166,8 @@ class step_loop {
   void rewind(session& s);
   void leave_stranding();
   session* find(session_id id);
+  void add_kv_of(std::uint32_t layer, part_status& to) const;
+  std::vector<kv_share> kv_of(const session& s) const;
   result<void> reserve_pages(session& s, std::size_t tokens);
   void close_now(session& s);
   void trim_pages(session& s);

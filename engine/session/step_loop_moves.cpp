@@ -31,7 +31,7 @@ class page_targets {
       if (spill.session != s.id) return std::nullopt;
       if (!spill.device) {
         to = home;
-      } else if (at == home && s.page_is_full(page) &&
+      } else if (at == spill.from.value_or(home) && s.page_is_full(page) &&
                  (page + 1) * kernels::page_positions + spill.keep_tokens <= s.computed) {
         to = *spill.device;
       }

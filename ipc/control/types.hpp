@@ -239,11 +239,12 @@ struct session_info {
   std::int64_t context_tokens = 0;
   std::int64_t context_limit_tokens = 0;
   std::vector<device_bytes> kv;
+  std::vector<device_bytes> kv_reserved;
   std::int64_t created_unix_ms = 0;
   double idle_s = 0;
 };
 BOOST_DESCRIBE_STRUCT(session_info, (),
-                      (id, owner_uid, state, context_tokens, context_limit_tokens, kv,
+                      (id, owner_uid, state, context_tokens, context_limit_tokens, kv, kv_reserved,
                        created_unix_ms, idle_s))
 
 struct sessions_reply {

@@ -221,6 +221,9 @@ void print_sessions(const context& with, const sessions_reply& reply) {
     std::string kv;
     for (const device_bytes& there : one.kv) {
       kv += (kv.empty() ? "" : ", ") + bytes_text(there.bytes) + " on " + names.brief(there.device);
+      for (const device_bytes& reserved : one.kv_reserved)
+        if (reserved.device == there.device && reserved.bytes > 0)
+          kv += " (" + bytes_text(reserved.bytes) + " of it reserved)";
     }
     rows.add({std::to_string(one.id), std::to_string(one.owner_uid),
               boost::describe::enum_to_string(one.state, ""), std::to_string(one.context_tokens),

@@ -56,6 +56,8 @@ const char* to_string(filter f) {
       return "quota";
     case filter::flapping:
       return "pinned for flapping";
+    case filter::unfinished:
+      return "still being written";
   }
   return "";
 }

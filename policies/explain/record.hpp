@@ -49,6 +49,7 @@ enum class filter {
   not_worth,   // it gains less than it costs
   quota,       // what may move between two devices, or be under way, is used up
   flapping,    // it came home too often lately and is pinned for a while
+  unfinished,  // its pages are not full or hold nothing yet
 };
 
 // How good a candidate is, in the numbers that its order may go by. Those from measurements are
@@ -67,7 +68,9 @@ struct candidate {
   std::string subject;
   std::string from;
   std::string to;
-  std::uint64_t bytes = 0;
+  std::uint64_t bytes = 0;         // that it takes on the target
+  std::uint64_t copied_bytes = 0;  // of these, what travels
+  std::uint64_t freed_bytes = 0;   // that are free where it is, once it is gone
   filter removed_by = filter::none;
   std::string detail;  // why, with the numbers; the reason of the policy when taken
   candidate_score score;

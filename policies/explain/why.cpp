@@ -15,6 +15,10 @@ std::string phase_text(const rule& r, const policy_memory& memory, const latch_s
   if (memory.retry_ms != reading::never && now.time_ms < memory.retry_ms) return "backing off";
   if (latch.settling()) return "settling";
   if (latch.stale) return "stale";
+  if (latch.retry_ms != reading::never && now.time_ms < latch.retry_ms) {
+    return std::string(latch.phase == latch_phase::engaged ? "engaged" : "idle") +
+           ", looks again in " + format_duration(latch.retry_ms - now.time_ms);
+  }
   if (latch.phase == latch_phase::engaged) return "engaged";
   const bool cooling = latch.planned_ms != reading::never &&
                        now.time_ms - latch.planned_ms < cooldown_ms(latch, r, now.time_ms);
@@ -108,7 +112,9 @@ std::string where_it_is(const question& q, const snapshot& now) {
     std::string text = "The KV of session " + q.session->id + " (" +
                        std::to_string(q.session->context_tokens) + " tokens) is on";
     for (const kv_residency& r : q.session->kv) {
-      text += " " + r.device + " (" + format_bytes(r.bytes) + ")";
+      text += " " + r.device + " (" + format_bytes(r.bytes);
+      if (r.empty_bytes > 0) text += ", " + format_bytes(r.empty_bytes) + " of it only reserved";
+      text += ")";
     }
     return text + (q.session->kv.empty() ? " no device.\n" : ".\n");
   }
@@ -220,7 +226,8 @@ std::string why_json(const std::string& subject, const policy_set& policies, con
   if (q.session != nullptr) {
     out.key("kv").begin_array();
     for (const kv_residency& r : q.session->kv) {
-      out.begin_object().field("device", r.device).field("bytes", r.bytes).end_object();
+      out.begin_object().field("device", r.device).field("bytes", r.bytes);
+      out.field("reserved_bytes", r.empty_bytes).end_object();
     }
     out.end_array();
   }

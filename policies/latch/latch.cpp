@@ -168,6 +168,12 @@ void await_moves(latch_state& latch, std::uint32_t moves) {
   latch.emergency = {};
 }
 
+void back_off(latch_state& latch, std::int64_t now_ms) {
+  const int doublings = std::min(latch.futile_plans, 10);
+  latch.retry_ms = now_ms + std::min(first_retry_ms << doublings, last_retry_ms);
+  ++latch.futile_plans;
+}
+
 }  // namespace
 
 latch_signal step(latch_state& latch, const rule& r, const object_ref& object) {
@@ -176,21 +182,20 @@ latch_signal step(latch_state& latch, const rule& r, const object_ref& object) {
                                           : step_engaged(latch, r, object);
 }
 
-void planned(latch_state& latch, std::int64_t now_ms, std::uint32_t moves) {
+void planned(latch_state& latch, std::int64_t now_ms, std::uint32_t moves, bool trifle) {
   latch.planned_ms = now_ms;
   if (moves > 0) {
-    latch.futile_plans = 0;
-    latch.retry_ms = reading::never;
+    latch.moved_something = false;
+    latch.trifle = trifle;
     await_moves(latch, moves);
-    return;
   }
-  const int doublings = std::min(latch.futile_plans, 10);
-  latch.retry_ms = now_ms + std::min(first_retry_ms << doublings, last_retry_ms);
-  ++latch.futile_plans;
+  if (moves == 0 || trifle) back_off(latch, now_ms);
 }
 
 void going_home(latch_state& latch, std::uint32_t moves) {
-  if (moves > 0) await_moves(latch, moves);
+  if (moves == 0) return;
+  latch.moved_something = true;  // should they fail, each is tried again later by itself
+  await_moves(latch, moves);
 }
 
 std::int64_t cooldown_ms(const latch_state& latch, const rule& r, std::int64_t now_ms) {
@@ -207,9 +212,16 @@ void flapped(latch_state& latch, const rule& r, std::int64_t now_ms) {
   latch.flapped_ms = now_ms;
 }
 
-void move_ended(latch_state& latch, std::int64_t completed_ms) {
-  if (latch.unfinished_moves > 0) --latch.unfinished_moves;
+void move_ended(latch_state& latch, std::int64_t completed_ms, bool moved) {
   latch.settled_after_ms = std::max(latch.settled_after_ms, completed_ms);
+  latch.moved_something = latch.moved_something || moved;
+  if (latch.unfinished_moves == 0 || --latch.unfinished_moves > 0) return;
+  if (!latch.moved_something) {
+    back_off(latch, completed_ms);
+  } else if (!latch.trifle) {
+    latch.futile_plans = 0;
+    latch.retry_ms = reading::never;
+  }
 }
 
 std::vector<condition_value> describe(const condition& c, const condition_state& state,

@@ -43,7 +43,10 @@ struct latch_state {
   int newer_samples = 2;                           // counted after that; two settle it
   std::int64_t retry_ms = reading::never;  // a plan that achieved nothing is not tried before this
   std::int32_t futile_plans = 0;           // in a row
-  bool yielding = false;  // its policy keeps everything away from its device while engaged
+  bool yielding = false;        // its policy keeps everything away from its device while engaged
+  bool moved_something = true;  // one of the moves of its last plan had something to move
+  bool trifle = false;          // its last plan brought next to nothing of what is needed
+  std::uint64_t told = 0;       // a number for why its last plan moved nothing; 0: it did
 
   bool settling() const { return unfinished_moves > 0 || newer_samples < 2; }
 };
@@ -59,9 +62,10 @@ enum class latch_signal {
 // Moves the latch on by one snapshot.
 latch_signal step(latch_state& latch, const rule& r, const object_ref& object);
 
-// A plan was made from the signal, and `moves` of it are under way. With none the plan was futile
-// and the next attempt waits, longer each time.
-void planned(latch_state& latch, std::int64_t now_ms, std::uint32_t moves);
+// A plan was made from the signal, and `moves` of it are under way. With none, or when all they
+// bring is a trifle of what is needed, the plan was futile and the next attempt waits, longer each
+// time.
+void planned(latch_state& latch, std::int64_t now_ms, std::uint32_t moves, bool trifle = false);
 // `moves` that bring things home for this latch are under way; they count for settling only.
 void going_home(latch_state& latch, std::uint32_t moves);
 // What its moves brought home keeps coming back: the cool-down doubles, until it has not flapped
@@ -69,8 +73,8 @@ void going_home(latch_state& latch, std::uint32_t moves);
 void flapped(latch_state& latch, const rule& r, std::int64_t now_ms);
 // The time between two plans, doublings included.
 std::int64_t cooldown_ms(const latch_state& latch, const rule& r, std::int64_t now_ms);
-// One of its moves ended.
-void move_ended(latch_state& latch, std::int64_t completed_ms);
+// One of its moves ended. A plan of which all moves found nothing to move was futile.
+void move_ended(latch_state& latch, std::int64_t completed_ms, bool moved);
 
 // The terms of a condition as they are now, for a record.
 std::vector<condition_value> describe(const condition& c, const condition_state& state,

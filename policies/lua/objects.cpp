@@ -253,6 +253,8 @@ constexpr member<session_view> session_members[] = {
 constexpr member<kv_view> kv_members[] = {
     {"bytes",
      [](lua_State* L, const kv_view& kv) { push_count(L, kv_bytes_on(*kv.state, nullptr)); }},
+    {"reserved_bytes",
+     [](lua_State* L, const kv_view& kv) { push_count(L, empty_bytes(kv.state->kv)); }},
     {"bytes_on", [](lua_State* L, const kv_view&) { push_method<kv_bytes_on_device>(L); }},
 };
 
@@ -269,6 +271,10 @@ constexpr member<tenant_view> tenant_members[] = {
     {"gpu_kv_bytes",
      [](lua_State* L, const tenant_view& t) {
        push_tenant_metric(L, metric_id::tenant_gpu_kv_bytes, t);
+     }},
+    {"reserved_bytes",
+     [](lua_State* L, const tenant_view& t) {
+       push_tenant_metric(L, metric_id::tenant_reserved_bytes, t);
      }},
     {"sessions", [](lua_State* L, const tenant_view&) { push_method<tenant_sessions_of>(L); }},
 };

@@ -11,8 +11,10 @@ namespace {
 constexpr std::int64_t first_backoff_ms = 5000;
 constexpr std::int64_t last_backoff_ms = 600'000;
 
-void note_failure(pipeline_state& state, const planned_move& m, std::int64_t now_ms) {
+void note_failure(pipeline_state& state, const planned_move& m, bool was_idle,
+                  std::int64_t now_ms) {
   failure_memory& f = state.failures[{subject_ref{m.kind, m.subject}, m.to}];
+  f.was_idle = was_idle;
   const int doublings = std::min(f.count, 10);
   f.retry_ms = now_ms + std::min(first_backoff_ms << doublings, last_backoff_ms);
   ++f.count;
@@ -59,11 +61,17 @@ void end_move(pipeline_state& state, const issued_move& issued, move_outcome out
       note_return(state, subject, completed_ms);
     }
   } else {
-    note_failure(state, m, now_ms);
-    undo_hold(state, issued);
+    note_failure(state, m, outcome == move_outcome::idle, now_ms);
+    // What has nothing to bring home is at home.
+    if (issued.goes_home && outcome == move_outcome::idle) {
+      state.held.erase(subject);
+    } else {
+      undo_hold(state, issued);
+    }
   }
   if (latch_state* latch = find_latch(state, m.policy, issued.object)) {
-    move_ended(*latch, completed_ms);
+    // What failed is tried elsewhere, and there again later, by itself.
+    move_ended(*latch, completed_ms, outcome != move_outcome::idle);
   }
 }
 

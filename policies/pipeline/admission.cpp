@@ -2,65 +2,156 @@
 
 #include <algorithm>
 
-#include "policies/planner/objects.hpp"
+#include "policies/lua/plan.hpp"
+#include "policies/planner/binder.hpp"
+#include "policies/planner/propose.hpp"
+#include "policies/planner/quota.hpp"
 #include "policies/vocabulary/quantity.hpp"
 
 namespace terrane::policies {
 namespace {
 
-bool counts(const kv_quota& quota, const snapshot& now, const kv_residency& kv) {
-  if (quota.on == quota_in_all) return true;
-  const device_state* d = find_device(now, kv.device);
-  if (quota.on == quota_on_gpus) return d != nullptr && d->kind == device_kind::gpu;
-  return matches_pattern(quota.on, kv.device);
+// The KV of the request as a session of its own: all of it reserved, nothing of it written.
+session_state session_of(const admission_request& request) {
+  session_state s;
+  s.id = "new";
+  s.tenant = request.tenant;
+  s.kv = request.needs;
+  for (kv_residency& r : s.kv) {
+    r.open_bytes = r.empty_bytes = r.bytes;
+    r.away_bytes = 0;
+  }
+  return s;
 }
 
-std::string place_text(const kv_quota& quota) {
-  if (quota.on == quota_in_all) return "in all";
-  return quota.on == quota_on_gpus ? "on GPUs" : "on " + quota.on;
+std::uint64_t counted(const kv_quota& quota, const snapshot& now,
+                      const std::vector<kv_residency>& kv, bool full_only) {
+  std::uint64_t sum = 0;
+  for (const kv_residency& r : kv)
+    if (counts(quota, now, r.device))
+      sum += full_only ? r.bytes - std::min(r.bytes, r.open_bytes) : r.bytes;
+  return sum;
 }
 
-// Whether the policy is still to do something about it, or its moves are under way.
-bool acts_still(const rule& r, const pipeline_state& state, const std::string& tenant) {
-  const auto memory = std::ranges::find(state.policies, r.name, &policy_memory::policy);
-  if (memory == state.policies.end()) return false;
-  const auto at = std::ranges::find(memory->latches, tenant, &object_latch::object);
-  if (at == memory->latches.end()) return false;
-  const latch_state& latch = at->latch;
-  if (latch.settling()) return true;
-  const bool begins = std::ranges::any_of(
-      latch.enter.term_since_ms, [](std::int64_t since) { return since != reading::never; });
-  return latch.phase == latch_phase::idle && begins;
+// What a move of a session's KV takes out of where the quota counts.
+std::uint64_t taken_out(const kv_quota& quota, const snapshot& now, const std::string& tenant,
+                        subject_kind kind, const std::string& subject, const std::string& to,
+                        std::uint64_t bytes) {
+  const session_state* s = kind == subject_kind::session_kv ? find_session(now, subject) : nullptr;
+  if (s == nullptr || s->tenant != tenant || to.empty() || counts(quota, now, to)) return 0;
+  return std::min(bytes, counted(quota, now, s->kv, true));
+}
+
+// By moves that policies or people have begun.
+std::uint64_t leaving(const kv_quota& quota, const snapshot& now, const pipeline_state& state,
+                      const std::string& tenant) {
+  std::uint64_t sum = 0;
+  for (const auto& [id, issued] : state.issued) {
+    const planned_move& m = issued.move;
+    sum += taken_out(quota, now, tenant, m.kind, m.subject, m.to, m.bytes);
+  }
+  for (const move_in_progress& m : now.moving)
+    if (!state.issued.contains(m.id))
+      sum += taken_out(quota, now, tenant, m.kind, m.subject, m.to, m.bytes);
+  return sum;
+}
+
+// Whether the policy acts by itself on who is past its quota.
+bool acts_on_it(const rule& r) {
+  const auto does = [&](const term& t) {
+    const bool held =
+        t.metric == metric_id::tenant_kv_bytes || t.metric == metric_id::tenant_gpu_kv_bytes;
+    return held && t.compare == comparison::above && t.limit <= static_cast<double>(r.quota.bytes);
+  };
+  return r.enter.how == combination::all_of ? std::ranges::all_of(r.enter.terms, does)
+                                            : std::ranges::any_of(r.enter.terms, does);
+}
+
+std::optional<proposal> ask(const rule& r, const object_ref& object) {
+  if (const auto* declared = std::get_if<declarative_action>(&r.action))
+    return propose(r, *declared, object);
+  const auto* script = std::get_if<lua_action>(&r.action);
+  if (script == nullptr) return std::nullopt;
+  auto asked = lua::propose(r, *script, lua::entry_point::plan, object);
+  if (!asked) return std::nullopt;
+  return std::move(*asked);
+}
+
+bool waits(std::int64_t until_ms, const snapshot& now) {
+  return until_ms != reading::never && now.time_ms < until_ms;
+}
+
+// What the policy would bring away if it were asked now; nothing while it backs off because it
+// could not help.
+std::uint64_t would_free(const rule& r, const policy_set& policies, const snapshot& now,
+                         const pipeline_state& state, const std::string& tenant) {
+  static const policy_memory fresh;
+  const auto at = std::ranges::find(state.policies, r.name, &policy_memory::policy);
+  const policy_memory& memory = at == state.policies.end() ? fresh : *at;
+  const auto latch = std::ranges::find(memory.latches, tenant, &object_latch::object);
+  const bool engaged = latch != memory.latches.end() && latch->latch.phase == latch_phase::engaged;
+  if (!engaged && !acts_on_it(r)) return 0;
+  if (waits(memory.retry_ms, now)) return 0;
+  if (latch != memory.latches.end() && waits(latch->latch.retry_ms, now)) return 0;
+  const std::optional<proposal> wanted =
+      ask(r, {&now, nullptr, nullptr, nullptr, find_tenant(now, tenant)});
+  if (!wanted) return 0;
+  decision_record record;
+  record.object = tenant;
+  binder planner(now, policies.asked(), state);
+  std::uint64_t sum = 0;
+  for (const planned_move& m : planner.bind(r, {}, *wanted, memory, record))
+    sum += taken_out(r.quota, now, tenant, m.kind, m.subject, m.to, m.bytes);
+  return sum;
+}
+
+std::string message_of(const rule& r, const admission_request& request, std::uint64_t held,
+                       std::uint64_t needed, std::uint64_t out) {
+  const std::string where = to_string(r.where);
+  std::string text =
+      request.tenant + " holds " + format_bytes(held) + " of KV cache " + place_text(r.quota);
+  if (out > 0) text += ", of which " + format_bytes(out) + " are on their way out";
+  if (needed > 0) {
+    text += ", this request would reserve " + format_bytes(needed) +
+            " for its prompt and the longest reply it asks for";
+  }
+  text += ", and policy '" + r.name + "'" + (where.empty() ? "" : " (" + where + ")") + " allows " +
+          format_bytes(r.quota.bytes) + "; ";
+  if (needed > 0) text += "ask for a shorter reply (--max-tokens), or ";
+  if (needed > r.quota.bytes) return text + "have the quota raised";
+  return text + "end a session (terranectl sessions, terranectl close NUMBER), and ask again";
+}
+
+std::optional<admission_refusal> refuse_by(const rule& r, const policy_set& policies,
+                                           const snapshot& with, const pipeline_state& state,
+                                           const admission_request& request) {
+  const tenant_state& tenant = *find_tenant(with, request.tenant);
+  const std::uint64_t all = held_of_quota(r.quota, with, tenant), quota = r.quota.bytes;
+  if (all <= quota) return std::nullopt;
+  const std::uint64_t out = leaving(r.quota, with, state, request.tenant);
+  if (all <= quota + out) return std::nullopt;
+  if (all <= quota + out + would_free(r, policies, with, state, request.tenant))
+    return std::nullopt;
+  const std::uint64_t needed = counted(r.quota, with, request.needs, false);
+  const std::uint64_t held = all - needed;
+  return admission_refusal{r.name, held, quota, message_of(r, request, held, needed, out)};
 }
 
 }  // namespace
 
-std::uint64_t held_of_quota(const kv_quota& quota, const snapshot& now,
-                            const tenant_state& tenant) {
-  std::uint64_t held = 0;
-  for (const kv_residency& kv : tenant.kv)
-    if (counts(quota, now, kv)) held += kv.bytes;
-  return held;
-}
-
 std::optional<admission_refusal> refuse_admission(const policy_set& policies, const snapshot& now,
                                                   const pipeline_state& state,
-                                                  const std::string& tenant) {
-  const tenant_state* of = find_tenant(now, tenant);
-  if (of == nullptr) return std::nullopt;
+                                                  const admission_request& request) {
+  if (std::ranges::none_of(policies.rules(),
+                           [&](const rule& r) { return limits(r, now, request.tenant); }))
+    return std::nullopt;
+  snapshot with = now;
+  with.sessions.push_back(session_of(request));
+  list_tenants(with);
   for (const rule& r : policies.rules()) {
-    if (r.quota.bytes == 0 || r.mode != rule_mode::enforce || is_disabled(now, r.name) ||
-        !is_about(r, tenant))
-      continue;
-    const std::uint64_t held = held_of_quota(r.quota, now, *of);
-    if (held <= r.quota.bytes || acts_still(r, state, tenant)) continue;
-    const std::string where = to_string(r.where);
-    return admission_refusal{
-        r.name, held, r.quota.bytes,
-        tenant + " holds " + format_bytes(held) + " of KV cache " + place_text(r.quota) +
-            ", and policy '" + r.name + "'" + (where.empty() ? "" : " (" + where + ")") +
-            " allows " + format_bytes(r.quota.bytes) +
-            "; end a session (terranectl sessions, terranectl close NUMBER), and ask again"};
+    if (!limits(r, now, request.tenant)) continue;
+    auto refused = refuse_by(r, policies, with, state, request);
+    if (refused) return refused;
   }
   return std::nullopt;
 }

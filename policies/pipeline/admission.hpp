@@ -1,11 +1,13 @@
-// Whether a request of a user may begin, by the quotas of policies: who holds more KV than a quota
-// allows waits until the policy has done what it does about that (spilled what is idle), and is
-// refused once that has not helped. Pure; any thread.
+// Whether a request of a user may begin, by the quotas of policies. It is decided by bytes: what
+// the user holds, and what the request would reserve, less what is on its way out and what the
+// policy would bring away were the request there, must not pass the quota. A reply reserves all
+// that it can need when it begins, so none that has begun grows past a quota. Pure; any thread.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "policies/pipeline/policy_set.hpp"
 #include "policies/pipeline/state.hpp"
@@ -13,19 +15,21 @@
 
 namespace terrane::policies {
 
+struct admission_request {
+  std::string tenant;
+  std::vector<kv_residency> needs;  // what it would reserve, by device
+};
+
 struct admission_refusal {
   std::string policy;
   std::uint64_t held_bytes = 0, quota_bytes = 0;
   std::string message;  // a sentence: who holds what, which policy says so, what to do
 };
 
-// Nothing: it may begin. What policies do about it is under way, or about to be, is no reason to
-// refuse; policies in shadow mode and those that are switched off refuse nobody.
+// Nothing: it may begin. `now` has the sessions as they are at this moment. Policies in shadow mode
+// and those that are switched off refuse nobody.
 std::optional<admission_refusal> refuse_admission(const policy_set& policies, const snapshot& now,
                                                   const pipeline_state& state,
-                                                  const std::string& tenant);
-
-// What a tenant holds where the quota counts.
-std::uint64_t held_of_quota(const kv_quota& quota, const snapshot& now, const tenant_state& tenant);
+                                                  const admission_request& request);
 
 }  // namespace terrane::policies

@@ -166,6 +166,22 @@ bool is_satisfied(const decision_record& record) {
          std::ranges::all_of(record.candidates, is_so);
 }
 
+// A number for why nothing was moved, the same whatever the order of the candidates; never 0.
+std::uint64_t reasons_of(const decision_record& record) {
+  const auto number_of = [](const std::string& text) {
+    std::uint64_t n = 0xcbf29ce484222325;  // FNV-1a
+    for (const char letter : text) n = (n ^ static_cast<unsigned char>(letter)) * 0x100000001b3;
+    return n;
+  };
+  std::uint64_t sum = 1;
+  for (const candidate& c : record.candidates)
+    sum += number_of(c.subject + ": " + to_string(c.removed_by));
+  // Those of a plan without candidates are why it declined; others have numbers that change.
+  if (record.candidates.empty())
+    for (const std::string& note : record.notes) sum += number_of(note);
+  return sum == 0 ? 1 : sum;
+}
+
 // Returns whether there is anything to tell.
 bool tick::plan_more(const fired& f, decision_record& record) {
   policy_memory& memory = state_.policies[f.rule_index];
@@ -178,12 +194,16 @@ bool tick::plan_more(const fired& f, decision_record& record) {
   const std::optional<proposal> p = ask(f, lua::entry_point::plan, record);
   if (p) latch.yielding = !p->yield_reason.empty();
   const std::uint32_t moves = p ? bind_and_issue(f, wants(f), *p, record) : 0;
-  planned(latch, now_.time_ms, moves);
+  planned(latch, now_.time_ms, moves, p && planner().brings_a_trifle());
   // A policy that has done all it wants stays engaged; that is no news. Promotion looks once a
   // minute, and tells what it does; and when it begins, which devices it leaves out.
   if (std::holds_alternative<promotion_action>(rules_[f.rule_index].action))
     return !record.moves.empty() || (!f.was_engaged && !record.notes.empty());
-  return !f.was_engaged || !is_satisfied(record);
+  // Nor is it that nothing could be moved again, for the same reasons.
+  if (record.event == decision_event::faulted) return true;
+  const std::uint64_t why = record.moves.empty() ? reasons_of(record) : 0;
+  const bool told = std::exchange(latch.told, why) == why && why != 0;
+  return !f.was_engaged || (!told && !is_satisfied(record));
 }
 
 // What a policy that engages wants.
@@ -428,6 +448,8 @@ void tick::bring_home_for(const rule& r, policy_memory& memory, const std::strin
                 h.subject.name,
                 h.held->put_on,
                 h.held->home,
+                0,
+                0,
                 0,
                 filter::held_away,
                 "policy '" + h.kept_by->policy + "' still holds it away",

@@ -68,10 +68,11 @@ struct issued_move {
   bool adds_hold = false;  // its policy did not hold the subject for that object before
 };
 
-// Moves of one subject to one device that failed, in a row.
+// Moves of one subject to one device that failed, or found nothing to move, in a row.
 struct failure_memory {
   std::int32_t count = 0;
   std::int64_t retry_ms = 0;  // none is tried before this
+  bool was_idle = false;      // the last one found nothing to move
 };
 
 // How often a subject came home of late, and whether it is pinned for that.

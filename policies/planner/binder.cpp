@@ -7,6 +7,7 @@
 
 #include "policies/planner/holds.hpp"
 #include "policies/planner/propose.hpp"
+#include "policies/planner/quota.hpp"
 #include "policies/planner/worth.hpp"
 #include "policies/vocabulary/quantity.hpp"
 
@@ -25,11 +26,41 @@ bool takes_from(const intent& i, const kv_residency& r, const std::string& to) {
   return r.bytes > 0 && r.device != to && (i.only_from.empty() || r.device == i.only_from);
 }
 
+std::uint64_t less(std::uint64_t a, std::uint64_t b) { return a - std::min(a, b); }
+
+std::uint64_t full_bytes(const kv_residency& r) { return less(r.bytes, r.open_bytes); }
+
+// What can be taken of the KV on one device, were nothing to be kept there.
+std::uint64_t movable_bytes(const intent& i, const kv_residency& r) {
+  const auto away = static_cast<std::uint64_t>(std::max<std::int64_t>(0, r.away_bytes));
+  if (i.action == verb::fetch) return r.away_bytes < 0 ? r.bytes : away;
+  // What a policy for no device spills is what lies beside its parts.
+  return i.only_from.empty() ? less(full_bytes(r), away) : full_bytes(r);
+}
+
+// Of all a session's full pages, the bytes of those that lie before the newest `keep_tokens`.
+std::uint64_t older_bytes(const snapshot& now, const session_state& s, std::uint64_t keep_tokens) {
+  if (keep_tokens >= s.context_tokens) return 0;
+  std::uint64_t held = 0, full = 0;
+  for (const kv_residency& r : s.kv) {
+    held += less(r.bytes, r.empty_bytes);
+    full += full_bytes(r);
+  }
+  const std::uint64_t page = now.model.page_tokens;
+  if (page > 0 && s.context_tokens >= page)
+    return full / (s.context_tokens / page) * ((s.context_tokens - keep_tokens) / page);
+  const double share = static_cast<double>(keep_tokens) / static_cast<double>(s.context_tokens);
+  // Rounded up, so that what stays is never taken for a rest that should go.
+  const double kept = std::ceil(share * static_cast<double>(held));
+  return less(held, static_cast<std::uint64_t>(kept));
+}
+
 // The device that holds most of the KV that the intent takes.
 std::string main_device(const session_state& s, const intent& i, const std::string& to) {
   const kv_residency* most = nullptr;
   for (const kv_residency& r : s.kv) {
-    if (takes_from(i, r, to) && (most == nullptr || r.bytes > most->bytes)) most = &r;
+    if (!takes_from(i, r, to)) continue;
+    if (most == nullptr || movable_bytes(i, r) > movable_bytes(i, *most)) most = &r;
   }
   return most == nullptr ? std::string() : most->device;
 }
@@ -67,6 +98,19 @@ std::string shortfall(std::uint64_t reached, std::uint64_t goal,
   return note + ".";
 }
 
+// Less than this share of what must go is no help.
+constexpr std::uint64_t trifling_share = 16;
+
+bool is_trifle(const proposal& p, std::uint64_t reached, const std::vector<planned_move>& moves,
+               const decision_record& record) {
+  if (moves.empty() || p.fills || !p.goal_bytes || reached >= *p.goal_bytes / trifling_share)
+    return false;
+  // What a limit spreads over time goes on.
+  return std::ranges::none_of(record.candidates, [](const candidate& c) {
+    return c.removed_by == filter::rate_limit || c.removed_by == filter::quota;
+  });
+}
+
 bool is_pinned(const pipeline_state& state, const candidate& c, const snapshot& now) {
   const auto at = state.flaps.find({c.kind, c.subject});
   return at != state.flaps.end() && at->second.pinned_until_ms != reading::never &&
@@ -93,6 +137,20 @@ std::string likely_target(const intent& i, const candidate& c, const snapshot& n
     }
   }
   return {};
+}
+
+void count_kv(const kv_amount& amount, candidate& c) {
+  c.bytes = c.freed_bytes = amount.bytes;
+  c.copied_bytes = amount.copied_bytes;
+}
+
+// Of a session's KV, what a spill leaves because its pages are not full.
+std::uint64_t unfinished_bytes(const session_state& s, const intent& i) {
+  std::uint64_t open = 0;
+  if (i.action != verb::spill) return 0;
+  for (const kv_residency& r : s.kv)
+    if (takes_from(i, r, {})) open += r.open_bytes;
+  return open;
 }
 
 // The work of all devices, as parts were measured; the way between devices is not counted.
@@ -125,7 +183,7 @@ struct binder::pass {
 };
 
 binder::binder(const snapshot& now, const std::vector<rule>& rules, const pipeline_state& state)
-    : now_(now), state_(state), ledger_(now, rules, state) {
+    : now_(now), rules_(rules), state_(state), ledger_(now, rules, state) {
   for (const auto& [id, issued] : state.issued) in_flight_bytes_ += issued.move.bytes;
   for (const move_in_progress& m : now.moving) {
     if (!state.issued.contains(m.id)) in_flight_bytes_ += m.bytes;
@@ -169,7 +227,7 @@ std::vector<planned_move> binder::bind(const rule& r, const occasion& why, const
       v = filter_candidate(i, c, current);
       // What is on its way already counts, whoever sent it.
       const bool leaves = v.removed_by == filter::taken || v.removed_by == filter::already_moving;
-      if (v.removed_by == filter::none || leaves) reached += c.bytes;
+      if (v.removed_by == filter::none || leaves) reached += p.fills ? c.bytes : c.freed_bytes;
       if (v.removed_by == filter::none) moves.push_back(accept(i, c, current, record.id));
     }
     const bool flaps = v.removed_by == filter::flapping && !is_pinned(state_, c, now_);
@@ -179,8 +237,10 @@ std::vector<planned_move> binder::bind(const rule& r, const occasion& why, const
     record.candidates.push_back(std::move(c));
   }
   predict_token_ms(now_, moves);
+  trifle_ = is_trifle(p, reached, moves, record);
   if (p.goal_bytes && reached < *p.goal_bytes && !p.fills) {
     record.notes.push_back(shortfall(reached, *p.goal_bytes, record.candidates));
+    if (trifle_) record.notes.push_back("That is next to nothing, so the next try waits longer.");
   }
   return moves;
 }
@@ -190,7 +250,7 @@ planned_move binder::accept(const intent& i, const candidate& c, pass& p, std::u
     p.books.book(*to, static_cast<double>(c.bytes));
   }
   if (p.r.mode == rule_mode::enforce) {
-    taken_.insert({c.kind, c.subject});
+    taken_.insert_or_assign({c.kind, c.subject}, c.to);
     planned_links_[{c.from, c.to}] += c.bytes;
     in_flight_bytes_ += c.bytes;
   }
@@ -204,7 +264,9 @@ planned_move binder::accept(const intent& i, const candidate& c, pass& p, std::u
           c.from,
           c.to,
           c.bytes,
+          c.copied_bytes,
           i.keep_tokens,
+          i.action == verb::spill ? i.only_from : std::string(),
           c.score.cost_ms.value_or(0),
           link != nullptr ? link->pause_ms : 0,
           0,
@@ -221,13 +283,41 @@ candidate binder::describe_candidate(const intent& i) const {
   if (i.kind == subject_kind::part) {
     if (const part_state* p = find_part(now_, i.subject)) {
       c.from = p->device;
-      c.bytes = moving_bytes(*p);
+      count_part(*p, c);
     }
   } else if (const session_state* s = find_session(now_, i.subject)) {
     c.from = main_device(*s, i, {});
-    c.bytes = kv_to_move(*s, i, {});
+    count_kv(kv_to_move(now_, *s, i, {}), c);
   }
   return c;
+}
+
+// Parts that read the same matrix have it once on a device: it comes with the first of them and
+// goes with the last.
+void binder::count_part(const part_state& part, candidate& c) const {
+  const std::uint64_t shared = std::min(part.shared_bytes, part.weight_bytes);
+  c.bytes = moving_bytes(part);
+  c.copied_bytes = less(c.bytes, part.kv_blank_bytes);
+  c.freed_bytes = c.bytes;
+  if (part.shared < 0 || shared == 0) return;
+  if (has_shared(part, c.from)) c.freed_bytes -= shared;
+  if (c.to.empty() || !has_shared(part, c.to)) return;
+  c.bytes -= shared;
+  c.copied_bytes = less(c.copied_bytes, shared);
+}
+
+// Whether another part that reads the same matrix is on that device, or is to be once what is
+// planned is done.
+bool binder::has_shared(const part_state& part, const std::string& device) const {
+  return std::ranges::any_of(now_.parts, [&](const part_state& other) {
+    if (&other == &part || other.shared != part.shared) return false;
+    const subject_ref subject{subject_kind::part, other.name};
+    if (const auto at = taken_.find(subject); at != taken_.end()) return at->second == device;
+    for (const auto& [id, issued] : state_.issued)
+      if (issued.move.kind == subject_kind::part && issued.move.subject == other.name)
+        return issued.move.to == device;
+    return other.device == device;
+  });
 }
 
 binder::verdict_of_filter binder::filter_candidate(const intent& i, candidate& c,
@@ -277,7 +367,11 @@ binder::verdict_of_filter binder::check_subject(const intent& i, const candidate
     }
   }
   if (i.kind == subject_kind::session_kv && c.bytes == 0) {
-    return {filter::already_there, "it has no KV there to move"};
+    const std::uint64_t open = unfinished_bytes(*find_session(now_, i.subject), i);
+    if (open == 0) return {filter::already_there, "it has no KV there to move"};
+    return {filter::unfinished, "the " + format_bytes(static_cast<double>(open)) +
+                                    " that it takes there are in pages that are not full or hold "
+                                    "nothing yet, and these stay beside their parts"};
   }
   return {};
 }
@@ -315,8 +409,10 @@ binder::verdict_of_filter binder::try_choice(const target_choice& choice, candid
   if (to == nullptr) return {filter::unknown_device, "there is no device '" + c.to + "'"};
   if (c.kind == subject_kind::session_kv) {
     const session_state& s = *find_session(now_, c.subject);
-    c.bytes = kv_to_move(s, *p.wanted, to->name);
+    count_kv(kv_to_move(now_, s, *p.wanted, to->name), c);
     if (c.bytes > 0) c.from = main_device(s, *p.wanted, to->name);
+  } else if (const part_state* part = find_part(now_, c.subject)) {
+    count_part(*part, c);
   }
   verdict_of_filter v = check_target(c, *to);
   if (v.removed_by == filter::none) v = check_help(c, p);
@@ -350,10 +446,11 @@ binder::verdict_of_filter binder::check_target(const candidate& c, const device_
   }
   const auto failed = state_.failures.find({subject_ref{c.kind, c.subject}, to.name});
   if (failed != state_.failures.end() && now_.time_ms < failed->second.retry_ms) {
-    return {filter::backing_off, "moving it to " + to.name + " failed " +
-                                     std::to_string(failed->second.count) +
-                                     " times in a row; next try in " +
-                                     format_duration(failed->second.retry_ms - now_.time_ms)};
+    const failure_memory& f = failed->second;
+    return {filter::backing_off, "moving it to " + to.name +
+                                     (f.was_idle ? " moved nothing " : " failed ") +
+                                     std::to_string(f.count) + " times in a row; next try in " +
+                                     format_duration(f.retry_ms - now_.time_ms)};
   }
   return {};
 }
@@ -441,7 +538,31 @@ binder::verdict_of_filter binder::check_worth(const candidate& c, const pass& p)
   return {};
 }
 
+// Whether it would bring its user past a quota, which would only send it away again.
+std::string binder::why_past_quota(const candidate& c) const {
+  const session_state* s =
+      c.kind == subject_kind::session_kv ? find_session(now_, c.subject) : nullptr;
+  const tenant_state* tenant = s == nullptr ? nullptr : find_tenant(now_, s->tenant);
+  if (tenant == nullptr) return {};
+  for (const rule& r : rules_) {
+    if (!limits(r, now_, tenant->name) || counts(r.quota, now_, c.from)) continue;
+    const std::string& to = c.to.empty() ? s->home : c.to;
+    const auto is_home = [&](const part_state& p) {
+      return p.kind == part_kind::attention && counts(r.quota, now_, p.device);
+    };
+    const bool comes =
+        to.empty() ? std::ranges::any_of(now_.parts, is_home) : counts(r.quota, now_, to);
+    if (!comes) continue;
+    const std::uint64_t held = held_of_quota(r.quota, now_, *tenant);
+    if (held + c.bytes <= r.quota.bytes) continue;
+    return tenant->name + " holds " + format_bytes(held) + " " + place_text(r.quota) +
+           ", and policy '" + r.name + "' allows " + format_bytes(r.quota.bytes);
+  }
+  return {};
+}
+
 binder::verdict_of_filter binder::check_quota(const candidate& c, const pass&) const {
+  if (std::string past = why_past_quota(c); !past.empty()) return {filter::quota, std::move(past)};
   const move_limits& limits = now_.limits;
   if (limits.link_bytes > 0) {
     std::uint64_t used = 0;
@@ -469,17 +590,20 @@ binder::verdict_of_filter binder::check_quota(const candidate& c, const pass&) c
   return {};
 }
 
-std::uint64_t kv_to_move(const session_state& s, const intent& i, const std::string& to) {
-  std::uint64_t elsewhere = 0;
+kv_amount kv_to_move(const snapshot& now, const session_state& s, const intent& i,
+                     const std::string& to) {
+  std::uint64_t movable = 0, past = 0, stays = 0;
   for (const kv_residency& r : s.kv) {
-    if (takes_from(i, r, to)) elsewhere += r.bytes;
+    const std::uint64_t here = takes_from(i, r, to) ? movable_bytes(i, r) : 0;
+    movable += here;
+    past += std::min(here, r.past_bytes);
+    stays += less(full_bytes(r), here);
   }
-  if (i.action != verb::spill || i.keep_tokens == 0) return elsewhere;
-  if (i.keep_tokens >= s.context_tokens) return 0;
-  const double share = static_cast<double>(i.keep_tokens) / static_cast<double>(s.context_tokens);
-  // Rounded up, so that what stays is never taken for a rest that should go.
-  const double kept = std::ceil(share * static_cast<double>(kv_bytes_on(s, nullptr)));
-  return elsewhere - std::min(elsewhere, static_cast<std::uint64_t>(kept));
+  if (i.action == verb::spill && i.keep_tokens > 0) {
+    // What has gone before is the oldest of it.
+    movable = std::min(movable, less(older_bytes(now, s, i.keep_tokens), stays));
+  }
+  return {movable, less(movable, past)};
 }
 
 std::optional<std::uint64_t> allowance(const rule& r, const policy_memory& memory,

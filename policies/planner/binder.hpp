@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,6 +51,9 @@ class binder {
   // enforces only.
   const std::vector<flap>& flaps() const { return flaps_; }
 
+  // Whether what the last bind() planned is next to nothing of what must go, and no limit says so.
+  bool brings_a_trifle() const { return trifle_; }
+
  private:
   struct verdict_of_filter {
     filter removed_by = filter::none;
@@ -70,25 +72,35 @@ class binder {
   verdict_of_filter check_return(const candidate& c, const pass& p) const;
   verdict_of_filter check_help(const candidate& c, const pass& p) const;
   verdict_of_filter check_worth(const candidate& c, const pass& p) const;
+  std::string why_past_quota(const candidate& c) const;
   verdict_of_filter check_quota(const candidate& c, const pass& p) const;
   std::vector<std::pair<const intent*, candidate>> in_order(const proposal& p,
                                                             const occasion& why) const;
   candidate describe_candidate(const intent& i) const;
+  void count_part(const part_state& part, candidate& c) const;
+  bool has_shared(const part_state& part, const std::string& device) const;
   verdict_of_filter filter_candidate(const intent& i, candidate& c, const pass& p) const;
   planned_move accept(const intent& i, const candidate& c, pass& p, std::uint64_t decision);
 
   const snapshot& now_;
+  const std::vector<rule>& rules_;
   const pipeline_state& state_;
   ledger ledger_;
-  std::set<subject_ref> taken_;
+  std::map<subject_ref, std::string> taken_;  // to which device
   std::vector<flap> flaps_;
+  bool trifle_ = false;
   std::map<link_key, std::uint64_t> planned_links_;  // by the moves of this tick
   std::uint64_t in_flight_bytes_ = 0;                // of moves that have not ended, and these
 };
 
-// The bytes that a spill or fetch to `to` moves: what lies elsewhere, less the KV of the newest
-// tokens that stay.
-std::uint64_t kv_to_move(const session_state& s, const intent& i, const std::string& to);
+// What of a session's KV a spill or fetch to `to` moves. Pages that are not full, reserved ones
+// among them, stay beside their parts, and so does the KV of the newest tokens that are to be kept.
+struct kv_amount {
+  std::uint64_t bytes = 0;
+  std::uint64_t copied_bytes = 0;  // of these, what travels
+};
+kv_amount kv_to_move(const snapshot& now, const session_state& s, const intent& i,
+                     const std::string& to);
 
 // How many bytes the rule's limit still allows at this time; none when it has no limit.
 std::optional<std::uint64_t> allowance(const rule& r, const policy_memory& memory,

@@ -115,10 +115,10 @@ spill_question question_of(const snapshot& now, const spill_wish& wish, const ca
   q.needed_bytes = wish.needed_bytes;
   std::tie(q.here, q.there) = speeds_of(now, *wish.from, there);
   for (const session_state* s : all.idle) {
-    q.idle_kv_bytes += kv_to_move(*s, spill_of(*s, wish), there.name);
+    q.idle_kv_bytes += kv_to_move(now, *s, spill_of(*s, wish), there.name).bytes;
   }
   for (const session_state* s : all.busy) {
-    q.busy_kv_bytes += kv_to_move(*s, spill_of(*s, wish), there.name);
+    q.busy_kv_bytes += kv_to_move(now, *s, spill_of(*s, wish), there.name).bytes;
   }
   for (const part_state* p : all.parts) q.weight_bytes += p->weight_bytes;
   if (!all.parts.empty()) q.part_bytes = q.weight_bytes / all.parts.size();
@@ -147,11 +147,11 @@ std::string called(spilled what) {
   return "";
 }
 
-void add_sessions(const std::vector<const session_state*>& sessions, const spill_wish& wish,
-                  const std::string& there, cheaper_spill& to) {
+void add_sessions(const snapshot& now, const std::vector<const session_state*>& sessions,
+                  const spill_wish& wish, const std::string& there, cheaper_spill& to) {
   for (const session_state* s : sessions) {
     intent i = spill_of(*s, wish);
-    to.bytes.push_back(kv_to_move(*s, i, there));
+    to.bytes.push_back(kv_to_move(now, *s, i, there).bytes);
     to.wanted.push_back(std::move(i));
   }
 }
@@ -182,8 +182,8 @@ cheaper_spill spill_cheaper(const snapshot& now, const spill_wish& wish) {
     out.what = spilled::kv_then_weights;
     out.note = "How fast a token reads on " + unknown +
                " has not been measured, so KV leaves first, and weights where that is not enough.";
-    add_sessions(all.idle, wish, there->name, out);
-    add_sessions(all.busy, wish, there->name, out);
+    add_sessions(now, all.idle, wish, there->name, out);
+    add_sessions(now, all.busy, wish, there->name, out);
     add_parts(all.parts, wish, out);
     return out;
   }
@@ -193,8 +193,8 @@ cheaper_spill spill_cheaper(const snapshot& now, const spill_wish& wish) {
              ": " + answer.reason + "." + remark_on_kv(*wish.from, *there);
   const bool kv = answer.what != spilled::weights;
   const bool all_kv = answer.kv_bytes > q.idle_kv_bytes || answer.what == spilled::not_enough;
-  if (kv) add_sessions(all.idle, wish, there->name, out);
-  if (kv && all_kv) add_sessions(all.busy, wish, there->name, out);
+  if (kv) add_sessions(now, all.idle, wish, there->name, out);
+  if (kv && all_kv) add_sessions(now, all.busy, wish, there->name, out);
   if (answer.what != spilled::kv) add_parts(all.parts, wish, out);
   return out;
 }

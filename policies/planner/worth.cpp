@@ -53,8 +53,8 @@ std::string why_no_relief(const candidate& c, const snapshot& now, resource what
 candidate_score score_of(const candidate& c, const snapshot& now, const device_state* relieved,
                          std::optional<std::int64_t> stay_ms) {
   candidate_score s;
-  const auto bytes = static_cast<double>(c.bytes);
-  if (relieved != nullptr && lies_on(c, now, *relieved)) s.relief_bytes = c.bytes;
+  const auto bytes = static_cast<double>(c.copied_bytes);
+  if (relieved != nullptr && lies_on(c, now, *relieved)) s.relief_bytes = c.freed_bytes;
   if (const link_state* link = find_link(now, c.from, c.to);
       link != nullptr && link->bytes_per_s > 0) {
     s.cost_ms = link->pause_ms + bytes / link->bytes_per_s * 1000;

@@ -3,7 +3,7 @@
 -- Made by `terranectl policy stubs`; do not edit.
 
 --- the name of a metric
----@alias metric_name "vram.used_ratio"|"vram.used"|"vram.free"|"vram.total"|"vram.ours"|"vram.others"|"yield.asked"|"temp_c"|"temp_limit_c"|"temp_shutdown_c"|"temp_margin_c"|"power_w"|"power_limit_w"|"power_ratio"|"utilisation"|"throttle.heat"|"throttle.power"|"fan_ratio"|"context.tokens"|"context.used_ratio"|"idle_s"|"kv.bytes"|"kv.gpu_bytes"|"tenant.kv_bytes"|"tenant.gpu_kv_bytes"|"tenant.sessions"|"part.bytes"|"part.weight_bytes"|"part.kv_bytes"|"part.age_s"|"host.memory_used_ratio"|"host.memory_available"|"host.memory_total"|"host.pressure"|"host.cpu_pressure"|"host.cpu_used_ratio"|"host.cpu_others_ratio"|"host.time"|"host.weekday"|"host.on_battery"|"host.battery_ratio"|"model.bytes"|"model.kv_bytes"|"promotion.on"
+---@alias metric_name "vram.used_ratio"|"vram.used"|"vram.free"|"vram.total"|"vram.ours"|"vram.others"|"yield.asked"|"temp_c"|"temp_limit_c"|"temp_shutdown_c"|"temp_margin_c"|"power_w"|"power_limit_w"|"power_ratio"|"utilisation"|"throttle.heat"|"throttle.power"|"fan_ratio"|"context.tokens"|"context.used_ratio"|"idle_s"|"kv.bytes"|"kv.gpu_bytes"|"kv.reserved_bytes"|"tenant.kv_bytes"|"tenant.gpu_kv_bytes"|"tenant.reserved_bytes"|"tenant.sessions"|"part.bytes"|"part.weight_bytes"|"part.kv_bytes"|"part.age_s"|"host.memory_used_ratio"|"host.memory_available"|"host.memory_total"|"host.pressure"|"host.cpu_pressure"|"host.cpu_used_ratio"|"host.cpu_others_ratio"|"host.time"|"host.weekday"|"host.on_battery"|"host.battery_ratio"|"model.bytes"|"model.kv_bytes"|"promotion.on"
 
 --- what a device is
 ---@alias device_kind "cpu"|"gpu"|"other"
@@ -39,7 +39,7 @@
 ---@field min_stay? string parts that arrived less than this ago are left alone; default: 5s; 0 with 'yield'
 ---@field flapping? flapping_table what came home so often stays away for as long; default: {times: 3, per: 10m}
 ---@field limit? limit_table how much it may move in what time; one larger move goes alone; default: none
----@field quota? quota_table how much KV a user may hold; over it, and once what the policy does has not helped, further requests are refused; default: none
+---@field quota? quota_table how much KV a user may hold, reserved pages included; a request that would pass it is refused unless what the policy does makes room; default: none
 ---@field plan fun(object: judged, out: recorder) called when it begins; says through 'out' what it wants
 ---@field undo? "restore"|fun(object: judged, out: recorder) what happens when it lets go: a function, or what it moved goes home; default: nothing is undone
 
@@ -140,6 +140,7 @@ local session_class = {}
 --- a session's KV cache
 ---@class kv
 ---@field bytes integer its bytes, wherever they are
+---@field reserved_bytes integer of these, what its running reply has reserved and not written yet
 local kv_class = {}
 
 --- its bytes on one device
@@ -154,6 +155,7 @@ function kv_class:bytes_on(device) end
 ---@field name string the user's name
 ---@field kv_bytes number? the KV cache of all the user's sessions
 ---@field gpu_kv_bytes number? of this, what is on GPUs
+---@field reserved_bytes number? of this, what running replies have reserved and not written yet
 local tenant_class = {}
 
 --- the user's sessions

@@ -79,6 +79,12 @@ session_state& machine::add_session(const std::string& id, std::uint64_t tokens,
 
 void machine::begin_session(session_state s) { now_.sessions.push_back(std::move(s)); }
 
+void machine::reserve(const std::string& session_id, double bytes) {
+  session_state& s = session(session_id);
+  for (kv_residency& r : s.kv)
+    if (r.device == s.home) r.open_bytes = r.empty_bytes = static_cast<std::uint64_t>(bytes);
+}
+
 void machine::end_session(const std::string& id) {
   std::erase_if(now_.sessions, [&](const session_state& s) { return s.id == id; });
 }
@@ -265,6 +271,9 @@ const snapshot& machine::at(std::int64_t now_ms) {
   now_.promotes = promotes;
   now_.tokens_per_s = tokens_per_s;
   now_.model.context_tokens = context_tokens;
+  for (session_state& s : now_.sessions)
+    for (kv_residency& r : s.kv)
+      r.away_bytes = r.device == s.home ? 0 : static_cast<std::int64_t>(r.bytes);
   list_tenants(now_);
   return now_;
 }

@@ -42,6 +42,8 @@ class machine {
   session_state& add_session(const std::string& id, std::uint64_t tokens, double kv_bytes,
                              const std::string& device);
   void begin_session(session_state s);
+  // So many bytes of the session's KV at its home are reserved, and hold nothing yet.
+  void reserve(const std::string& session, double bytes);
   void end_session(const std::string& id);
 
   // These throw std::invalid_argument for a name that the machine does not have: who asks knows

@@ -76,6 +76,11 @@ constexpr setting session_settings[] = {
      [](machine& m, const std::string& who, const written& to, std::int64_t) {
        m.session(who).context_tokens = static_cast<std::uint64_t>(to.number);
      }},
+    {{"reserved", setting_value::quantity, unit::bytes,
+      "of its KV cache, what its reply has reserved and not written yet"},
+     [](machine& m, const std::string& who, const written& to, std::int64_t) {
+       m.reserve(who, to.number);
+     }},
     {{"idle", setting_value::quantity, unit::seconds, "time since its last token"},
      [](machine& m, const std::string& who, const written& to, std::int64_t) {
        m.session(who).idle_s = to.number;

@@ -26,9 +26,9 @@ namespace terrane::policies::trace {
 constexpr device_kind last_of(device_kind) { return device_kind::other; }
 constexpr part_kind last_of(part_kind) { return part_kind::head; }
 constexpr subject_kind last_of(subject_kind) { return subject_kind::session_kv; }
-constexpr move_outcome last_of(move_outcome) { return move_outcome::cancelled; }
+constexpr move_outcome last_of(move_outcome) { return move_outcome::idle; }
 constexpr verb last_of(verb) { return verb::yield; }
-constexpr filter last_of(filter) { return filter::flapping; }
+constexpr filter last_of(filter) { return filter::unfinished; }
 constexpr latch_phase last_of(latch_phase) { return latch_phase::engaged; }
 
 // The version that a file says it has; the error is a clause.

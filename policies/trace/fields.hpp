@@ -74,6 +74,7 @@ void fields(V& v, is<part_state> auto& x) {
   v("device", x.device);
   v("weight_bytes", x.weight_bytes);
   v("kv_bytes", x.kv_bytes);
+  v.later(added::kv_blank_bytes, x.kv_blank_bytes);
   v.later(added::kv_most_bytes, x.kv_most_bytes);
   v.later(added::shared, x.shared);
   v.later(added::shared_bytes, x.shared_bytes);
@@ -88,6 +89,10 @@ template <class V>
 void fields(V& v, is<kv_residency> auto& x) {
   v("device", x.device);
   v("bytes", x.bytes);
+  v.later(added::open_bytes, x.open_bytes);
+  v.later(added::empty_bytes, x.empty_bytes);
+  v.later(added::past_bytes, x.past_bytes);
+  v.later(added::away_bytes, x.away_bytes);
 }
 
 template <class V>
@@ -114,6 +119,7 @@ void fields(V& v, is<model_state> auto& x) {
   v("weight_bytes", x.weight_bytes);
   v("layers", x.layers);
   v("context_tokens", x.context_tokens);
+  v.later(added::page_tokens, x.page_tokens);
 }
 
 template <class V>
@@ -210,6 +216,9 @@ void fields(V& v, is<latch_state> auto& x) {
   v.time("retry_ms", x.retry_ms);
   v("futile_plans", x.futile_plans);
   v("yielding", x.yielding);
+  v.later(added::moved_something, x.moved_something);
+  v.later(added::trifle, x.trifle);
+  v.later(added::told, x.told);
 }
 
 template <class V>
@@ -273,7 +282,9 @@ void fields(V& v, is<planned_move> auto& x) {
   v("from", x.from);
   v("to", x.to);
   v("bytes", x.bytes);
+  v.later(added::copied_bytes, x.copied_bytes);
   v("keep_tokens", x.keep_tokens);
+  v.later(added::only_from, x.only_from);
   v("predicted_ms", x.predicted_ms);
   v("predicted_pause_ms", x.predicted_pause_ms);
   v.later(added::predicted_token_ms, x.predicted_token_ms);
@@ -295,6 +306,7 @@ template <class V>
 void fields(V& v, is<failure_memory> auto& x) {
   v("count", x.count);
   v.time("retry_ms", x.retry_ms);
+  v.later(added::was_idle, x.was_idle);
 }
 
 template <class V>

@@ -8,7 +8,7 @@
 
 namespace terrane::policies::trace {
 
-inline constexpr int version = 4;
+inline constexpr int version = 5;
 
 template <class T>
 struct added_field {
@@ -33,8 +33,29 @@ inline constexpr added_field<std::int32_t> shared{3, "shared", -1};
 inline constexpr added_field<std::uint64_t> shared_bytes{3, "shared_bytes", 0};
 inline constexpr added_field<bool> placed_by_user{4, "placed_by_user", false};
 
+inline constexpr added_field<std::uint64_t> kv_blank_bytes{5, "kv_blank_bytes", 0};
+
+// Of the model.
+inline constexpr added_field<std::uint64_t> page_tokens{5, "page_tokens", 0};
+
+// Of KV on a device. All of it was taken to be full.
+inline constexpr added_field<std::uint64_t> open_bytes{5, "open_bytes", 0};
+inline constexpr added_field<std::uint64_t> empty_bytes{5, "empty_bytes", 0};
+inline constexpr added_field<std::uint64_t> past_bytes{5, "past_bytes", 0};
+inline constexpr added_field<std::int64_t> away_bytes{5, "away_bytes", -1};
+
 // Of planned moves.
 inline constexpr added_field<double> predicted_token_ms{3, "predicted_token_ms", 0};
+inline constexpr added_field<std::uint64_t> copied_bytes{5, "copied_bytes", 0};
+inline constexpr added_field<std::string_view> only_from{5, "only_from", ""};
+
+// Of latches.
+inline constexpr added_field<bool> moved_something{5, "moved_something", true};
+inline constexpr added_field<bool> trifle{5, "trifle", false};
+inline constexpr added_field<std::uint64_t> told{5, "told", 0};
+
+// Of moves that failed.
+inline constexpr added_field<bool> was_idle{5, "was_idle", false};
 
 // Sections of a snapshot that are in no line are as they are made: nothing was promoted.
 

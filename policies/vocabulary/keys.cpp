@@ -58,8 +58,9 @@ constexpr key_entry key_table[] = {
     {policy_key::limit, place::policy, "limit", in_both, key_value::limit_map, false, "none",
      "how much it may move in what time; one larger move goes alone", "{bytes: 4GiB, per: 10s}"},
     {policy_key::quota, place::policy, "quota", in_both, key_value::quota_map, false, "none",
-     "how much KV a user may hold; over it, and once what the policy does has not helped, further "
-     "requests are refused",
+     "how much KV a user may hold, reserved pages included; a request that would pass it is "
+     "refused "
+     "unless what the policy does makes room",
      "{bytes: 4GiB, on: gpu}"},
     {policy_key::action, place::policy, "do", in_yaml, key_value::action_map, true, "",
      "what is done, such as {move: layers, to: cpu}", "{move: layers, to: cpu}"},

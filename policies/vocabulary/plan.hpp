@@ -28,12 +28,14 @@ struct planned_move {
   std::uint64_t decision = 0;  // the decision_record that explains it
   verb action = verb::move;    // move (a part), spill or fetch (a session's KV)
   subject_kind kind = subject_kind::part;
-  std::string subject;            // part name or session id
-  std::string from;               // device; for KV the one that holds most of what moves
-  std::string to;                 // device; for fetch empty means "beside the parts that use it"
-  std::uint64_t bytes = 0;        // what the plan counted: weights and KV that travel
-  std::uint64_t keep_tokens = 0;  // spill: the newest tokens whose KV stays where it is
-  double predicted_ms = 0;        // how long it takes, by what the link has measured; 0: unknown
+  std::string subject;             // part name or session id
+  std::string from;                // device; for KV the one that holds most of what moves
+  std::string to;                  // device; for fetch empty means "beside the parts that use it"
+  std::uint64_t bytes = 0;         // what it takes on the target: weights and KV
+  std::uint64_t copied_bytes = 0;  // of these, what travels: reserved pages do not
+  std::uint64_t keep_tokens = 0;   // spill: the newest tokens whose KV stays where it is
+  std::string only_from;    // spill: only what is on this device; empty: what is beside its parts
+  double predicted_ms = 0;  // how long it takes, by what the link has measured; 0: unknown
   double predicted_pause_ms = 0;  // of this, how long replies stand still
   // What a token is predicted to take on the devices once all moves of the decision are made, by
   // what parts have been measured to take; 0: unknown.

@@ -35,6 +35,11 @@ void add_residency(std::vector<kv_residency>& sum, const kv_residency& one) {
     sum.push_back(one);
   } else {
     at->bytes += one.bytes;
+    at->open_bytes += one.open_bytes;
+    at->empty_bytes += one.empty_bytes;
+    at->past_bytes += one.past_bytes;
+    at->away_bytes =
+        at->away_bytes < 0 || one.away_bytes < 0 ? -1 : at->away_bytes + one.away_bytes;
   }
 }
 
@@ -59,6 +64,12 @@ std::uint64_t bytes_on_gpus(const snapshot& s, const std::vector<kv_residency>& 
     const device_state* d = find_device(s, r.device);
     if (d != nullptr && d->kind == device_kind::gpu) sum += r.bytes;
   }
+  return sum;
+}
+
+std::uint64_t empty_bytes(const std::vector<kv_residency>& kv) {
+  std::uint64_t sum = 0;
+  for (const kv_residency& r : kv) sum += r.empty_bytes;
   return sum;
 }
 

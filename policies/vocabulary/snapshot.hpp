@@ -88,6 +88,7 @@ struct model_state {
   std::uint64_t weight_bytes = 0;  // of all its parts
   std::uint32_t layers = 0;
   std::uint64_t context_tokens = 0;  // the most that one session may hold; 0: not known
+  std::uint64_t page_tokens = 0;     // of a full page of KV, which moves as a whole; 0: not known
 };
 
 // How long one part's share of a token takes on a device, measured.
@@ -105,8 +106,9 @@ struct part_state {
   int layer = -1;      // -1 for the embedding and the head
   std::string device;  // where it is now
   std::uint64_t weight_bytes = 0;
-  std::uint64_t kv_bytes = 0;       // of its KV cache that lives on `device` and would move with it
-  std::uint64_t kv_most_bytes = 0;  // of its KV cache when all sessions' contexts are full
+  std::uint64_t kv_bytes = 0;  // of its KV cache that lives on `device` and would move with it
+  std::uint64_t kv_blank_bytes = 0;  // of these, what takes room there and needs no copy: reserved
+  std::uint64_t kv_most_bytes = 0;   // of its KV cache when all sessions' contexts are full
   // Parts of the same number read the same matrix, of so many of their bytes; -1: none.
   std::int32_t shared = -1;
   std::uint64_t shared_bytes = 0;
@@ -117,10 +119,15 @@ struct part_state {
   std::vector<part_time> measured;         // where it has run
 };
 
-// Bytes of one session's KV cache on one device.
+// One session's KV cache on one device. It is kept in pages; all that a running reply can need are
+// reserved when it begins, and taken from the device then.
 struct kv_residency {
   std::string device;
-  std::uint64_t bytes = 0;
+  std::uint64_t bytes = 0;        // that it takes there, reserved pages included
+  std::uint64_t open_bytes = 0;   // of these, in pages that are not full yet: no spill takes them
+  std::uint64_t empty_bytes = 0;  // of the open ones, in reserved pages, which hold nothing yet
+  std::uint64_t past_bytes = 0;   // of the full ones, what no token looks back on: needs no copy
+  std::int64_t away_bytes = -1;   // of all, what is not beside its parts; -1: not known
 };
 
 struct session_state {
@@ -151,7 +158,8 @@ struct move_in_progress {
   std::uint64_t bytes = 0;
 };
 
-enum class move_outcome { done, failed, cancelled };
+// `idle`: done, but there was nothing to move.
+enum class move_outcome { done, failed, cancelled, idle };
 
 // A move that ended. The daemon lists each in at least one snapshot that is evaluated; listing it
 // in several does no harm.
@@ -219,6 +227,8 @@ const tenant_state* find_tenant(const snapshot& s, const std::string& name);
 void list_tenants(snapshot& s);
 // The bytes of KV that lie on GPUs.
 std::uint64_t bytes_on_gpus(const snapshot& s, const std::vector<kv_residency>& kv);
+// Of these pages, what is reserved and holds nothing yet.
+std::uint64_t empty_bytes(const std::vector<kv_residency>& kv);
 // What an allocation on the device could get now, before any reserve: `vram_free`, or total - used.
 reading free_bytes(const device_state& d);
 // The order to give that device's memory back; null when there is none.

@@ -170,7 +170,7 @@ TEST(measurements, what_says_nothing_of_kv_is_left_out) {
   for (std::int64_t t = 1; t <= 60; t++) of_two.go_on(together, t, 2);
   EXPECT_EQ(kv_per_s(together), 0);
   spilled.s.sessions.resize(1);
-  spilled.s.sessions[0].kv_bytes = {mib, mib};  // half of it is attended on the CPU
+  spilled.s.sessions[0].kv = {{.bytes = mib}, {.bytes = mib, .away_bytes = mib}};
   for (std::int64_t t = 1; t <= 60; t++) spilled.go_on(elsewhere, t);
   EXPECT_EQ(kv_per_s(elsewhere), 0);
   for (std::int64_t t = 1; t <= 60; t++) {

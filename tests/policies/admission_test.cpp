@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "policies/explain/explain.hpp"
 #include "policies/pipeline/evaluate.hpp"
+#include "policies/planner/quota.hpp"
 #include "tests/policies/machine.hpp"
 
 namespace terrane::policies {
@@ -15,6 +17,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using tests::gib;
 using tests::machine;
+using tests::mib;
 
 machine two_cards() {
   machine m;
@@ -63,7 +66,7 @@ TEST(admission, refuses_who_is_over_and_nobody_else) {
     pipeline_state state;
     const snapshot& now = m.at(1000);
     evaluate(*set, now, state);
-    const auto answer = refuse_admission(*set, now, state, who);
+    const auto answer = refuse_admission(*set, now, state, {who, {}});
     return answer ? answer->message : std::string();
   };
   EXPECT_THAT(refused(policy("{bytes: 3GiB, on: \"vulkan:*\"}"), "ann"),
@@ -78,9 +81,116 @@ TEST(admission, refuses_who_is_over_and_nobody_else) {
   EXPECT_EQ(refused(policy("{bytes: 1GiB}"), "carla"), "");  // has no session
   const policy_set_ptr set = *policy_set::from_sources({{"p.yaml", policy("{bytes: 1GiB}")}});
   snapshot now = m.at(2000);
-  EXPECT_TRUE(refuse_admission(*set, now, {}, "ann"));
+  EXPECT_TRUE(refuse_admission(*set, now, {}, {"ann", {}}));
   now.disabled = {"share"};
-  EXPECT_FALSE(refuse_admission(*set, now, {}, "ann"));
+  EXPECT_FALSE(refuse_admission(*set, now, {}, {"ann", {}}));
+}
+
+const char* const spills =
+    "apiVersion: terrane/v1\npolicies:\n  - name: share\n    for_each: tenant\n"
+    "    quota: {bytes: 4GiB, on: gpu}\n"
+    "    enter: {metric: tenant.gpu_kv_bytes, above: 4GiB, held: 5s}\n"
+    "    leave: {metric: tenant.gpu_kv_bytes, below: 3GiB, held: 5s}\n"
+    "    do: {spill: kv, to: cpu}\n";
+
+// A request of ann for so much KV on the card; empty: it is admitted.
+std::string asked(const policy_set_ptr& set, const snapshot& now, const pipeline_state& state,
+                  double bytes) {
+  const admission_request request{"ann", {{"cuda:a", static_cast<std::uint64_t>(bytes)}}};
+  const auto answer = refuse_admission(*set, now, state, request);
+  return answer ? answer->message : std::string();
+}
+
+TEST(admission, counts_what_the_request_would_reserve) {
+  const policy_set_ptr set = *policy_set::from_sources({{"p.yaml", spills}});
+  machine m;
+  m.add_device("cpu", 32 * gib);
+  m.add_device("cuda:a", 32 * gib);
+  kv_residency& running = m.add_session("1", 100, 3 * gib, "cuda:a").kv[0];
+  m.session("1").tenant = "ann";
+  running.open_bytes = running.empty_bytes = running.bytes;
+  pipeline_state state;
+  EXPECT_EQ(asked(set, m.at(0), state, 1 * gib), "");
+  EXPECT_THAT(asked(set, m.at(0), state, 1.5 * gib),
+              HasSubstr("ann holds 3 GiB of KV cache on GPUs, this request would reserve 1.5 GiB"));
+  // One alone that no quota can hold.
+  EXPECT_THAT(asked(set, m.at(0), state, 5 * gib), HasSubstr("or have the quota raised"));
+  m.end_session("1");
+  EXPECT_NE(asked(set, m.at(0), state, 5 * gib), "");
+  EXPECT_EQ(asked(set, m.at(0), state, 4 * gib), "");
+}
+
+TEST(admission, is_by_the_bytes_that_the_policy_can_bring_away) {
+  const policy_set_ptr set = *policy_set::from_sources({{"p.yaml", spills}});
+  machine m;
+  m.add_device("cpu", 32 * gib);
+  m.add_device("cuda:a", 32 * gib);
+  m.add_session("1", 9000, 3 * gib, "cuda:a").tenant = "ann";
+  pipeline_state state;
+  EXPECT_EQ(asked(set, m.at(0), state, 3.5 * gib), "");  // all 3 can go to the host
+  m.session("1").kv[0].open_bytes = static_cast<std::uint64_t>(2 * gib);
+  EXPECT_NE(asked(set, m.at(0), state, 3.5 * gib), "");
+  EXPECT_EQ(asked(set, m.at(0), state, 2 * gib), "");
+  // What is under way counts once, however small it is beside what is too much.
+  m.session("1").kv[0].open_bytes = 0;
+  m.device("cpu").others = 31 * gib;
+  planned_move trifle;
+  trifle.kind = subject_kind::session_kv;
+  trifle.subject = "1";
+  trifle.to = "cpu";
+  trifle.bytes = static_cast<std::uint64_t>(mib);
+  state.issued[1] = {trifle, "ann", 0, false, false};
+  EXPECT_THAT(asked(set, m.at(0), state, 2 * gib), HasSubstr("1 MiB are on their way out"));
+  EXPECT_EQ(asked(set, m.at(0), state, 1 * gib), "");
+  // A policy that found nothing to move is not counted on until it tries again.
+  state = {};
+  m.device("cpu").others = 0;
+  evaluate(*set, m.at(1000), state);
+  state.policies[1].latches[0].latch.retry_ms = 60'000;
+  EXPECT_NE(asked(set, m.at(2000), state, 2 * gib), "");
+  EXPECT_EQ(asked(set, m.at(61'000), state, 2 * gib), "");
+}
+
+TEST(admission, a_lua_policy_is_asked_what_it_would_bring_away) {
+  const auto set = policy_set::from_sources(
+      {{"p.lua",
+        "policy 'share' { for_each = 'tenant', quota = { bytes = GiB(4), on = 'gpu' },\n"
+        "  enter = above('tenant.gpu_kv_bytes', '4GiB'), leave = below('tenant.gpu_kv_bytes', "
+        "'3GiB'),\n  plan = function (tenant, out)\n"
+        "    for one in tenant:sessions():until_bytes(tenant.gpu_kv_bytes - GiB(3)) do\n"
+        "      out:spill(one.kv, { to = 'cpu' }, 'too much')\n    end\n  end }\n"}});
+  ASSERT_TRUE(set.has_value()) << to_string(set.error().front());
+  machine m;
+  m.add_device("cpu", 32 * gib);
+  m.add_device("cuda:a", 32 * gib);
+  m.add_session("1", 9000, 3 * gib, "cuda:a").tenant = "ann";
+  EXPECT_EQ(asked(*set, m.at(0), {}, 2 * gib), "");
+  m.device("cpu").others = 32 * gib;
+  EXPECT_NE(asked(*set, m.at(0), {}, 2 * gib), "");
+}
+
+TEST(admission, nothing_is_brought_back_past_a_quota) {
+  std::string text = spills;
+  text +=
+      "  - name: back\n    for_each: session\n    enter: {metric: idle_s, below: 5}\n"
+      "    leave: {metric: idle_s, above: 10}\n    do: {fetch: kv}\n";
+  const auto set = policy_set::from_sources({{"p.yaml", text}});
+  ASSERT_TRUE(set.has_value()) << to_string(set.error().front());
+  machine m;
+  m.add_device("cpu", 32 * gib);
+  m.add_device("cuda:a", 32 * gib);
+  session_state& away = m.add_session("1", 9000, 2 * gib, "cpu");
+  away.tenant = "ann";
+  away.home = "cuda:a";
+  m.add_session("2", 9000, 3 * gib, "cuda:a").tenant = "ann";
+  pipeline_state state;
+  const decision d = evaluate(**set, m.at(0), state);
+  EXPECT_TRUE(d.planned.moves.empty());
+  ASSERT_FALSE(d.records.empty());
+  EXPECT_THAT(explain_text(d.records[0]), HasSubstr("ann holds 3 GiB on GPUs, and policy 'share'"));
+  m.session("2").tenant = "bob";
+  pipeline_state other;
+  EXPECT_EQ(evaluate(**set, m.at(0), other).planned.moves.size(), 1u);
 }
 
 TEST(admission, what_a_file_may_say) {

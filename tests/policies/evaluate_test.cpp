@@ -173,6 +173,115 @@ void expect_json(const std::string& text) {
   EXPECT_EQ(text.find('\n'), std::string::npos);
 }
 
+// A snapshot of one session whose KV fills a card, and a policy that would spill it.
+struct full_card {
+  machine m;
+  policy_set_ptr policies = set_of(
+      "  - name: spill\n    for_each: gpu\n    enter: {metric: vram.ours, above: 1GiB}\n"
+      "    leave: {metric: vram.ours, below: 512MiB}\n    do: {spill: kv, to: cpu}\n");
+  pipeline_state state;
+
+  full_card() {
+    m.add_device("cpu", 32 * gib);
+    m.add_device("vulkan:a", 8 * gib);
+    m.add_session("1", 4096, 2 * gib, "vulkan:a");
+  }
+  decision look(std::int64_t at_ms, std::vector<completed_move> ended = {}) {
+    snapshot now = m.at(at_ms);
+    now.completed = std::move(ended);
+    return evaluate(*policies, now, state);
+  }
+};
+
+TEST(evaluate, what_moved_nothing_did_not_help_and_backs_off) {
+  full_card c;
+  std::vector<std::int64_t> planned_at;
+  std::vector<completed_move> ended;
+  for (std::int64_t t = 0; t < 120'000 && planned_at.size() < 4; t += 1000) {
+    const decision d = c.look(t, std::exchange(ended, {}));
+    ASSERT_LE(d.planned.moves.size(), 1u);
+    if (d.planned.moves.empty()) continue;
+    const planned_move& m = d.planned.moves[0];
+    planned_at.push_back(t);
+    ended.push_back({m.id, m.kind, m.subject, m.from, m.to, t + 500, move_outcome::idle, ""});
+  }
+  ASSERT_EQ(planned_at.size(), 4u);
+  for (std::size_t i = 2; i < planned_at.size(); i++)
+    EXPECT_GT(planned_at[i] - planned_at[i - 1], planned_at[i - 1] - planned_at[i - 2]);
+  EXPECT_GT(planned_at[3] - planned_at[2], 15'000);
+  for (std::int64_t t : {1000, 2000, 3000}) {
+    EXPECT_TRUE(c.look(planned_at.back() + t, std::exchange(ended, {})).planned.moves.empty());
+    EXPECT_TRUE(c.state.held.empty());
+  }
+  // Asked before its time, it says why not.
+  c.state.policies[1].latches[0].latch.retry_ms = reading::never;
+  const decision d = c.look(planned_at.back() + 4000);
+  ASSERT_EQ(d.records.size(), 1u);
+  EXPECT_THAT(explain_text(d.records[0]), HasSubstr("to cpu moved nothing 4 times in a row"));
+}
+
+TEST(evaluate, what_brings_next_to_nothing_is_not_tried_again_and_again) {
+  full_card c;
+  std::vector<std::int64_t> planned_at;
+  std::vector<completed_move> ended;
+  for (std::int64_t t = 0; t < 60'000; t += 1000) {
+    // Each second a page of 1 MiB is full; what leaves is made again at once.
+    kv_residency& kv = c.m.session("1").kv[0];
+    kv.open_bytes = kv.bytes - static_cast<std::uint64_t>(mib);
+    const decision d = c.look(t, std::exchange(ended, {}));
+    if (d.planned.moves.empty()) continue;
+    const planned_move& m = d.planned.moves[0];
+    EXPECT_EQ(m.bytes, static_cast<std::uint64_t>(mib));
+    EXPECT_THAT(explain_text(d.records[0]), HasSubstr("That is next to nothing"));
+    planned_at.push_back(t);
+    ended.push_back({m.id, m.kind, m.subject, m.from, m.to, t + 500, move_outcome::done, ""});
+  }
+  EXPECT_LE(planned_at.size(), 6u);
+  EXPECT_GE(planned_at.size(), 4u);
+}
+
+// A head that reads the embedding's matrix: a device has it once.
+TEST(evaluate, a_matrix_that_two_parts_read_counts_once) {
+  machine m;
+  m.add_device("cpu", 32 * gib);
+  m.add_device("vulkan:a", 8 * gib, 6 * gib).state.temp_c = {95, 0};
+  for (const char* name : {"embedding", "head"}) {
+    part_state& p = m.add_part(name, 1 * gib, "vulkan:a");
+    p.shared = 0;
+    p.shared_bytes = static_cast<std::uint64_t>(1 * gib);
+  }
+  const auto moved = [&](const std::string& until, double cpu_others) {
+    m.device("cpu").others = cpu_others;
+    pipeline_state state;
+    return evaluate(*set_of("  - name: hot\n    for_each: gpu\n"
+                            "    enter: {metric: temp_c, above: 85C}\n"
+                            "    leave: {metric: temp_c, below: 70C}\n"
+                            "    do: {move: parts, until: " +
+                            until + ", to: cpu}\n"),
+                    m.at(0), state);
+  };
+  // Both take one matrix on the host, and room for one is enough.
+  const decision both = moved("all", 31 * gib);
+  ASSERT_EQ(both.planned.moves.size(), 2u);
+  EXPECT_EQ(both.planned.moves[0].bytes, static_cast<std::uint64_t>(1 * gib));
+  EXPECT_EQ(both.planned.moves[1].bytes, 0u);
+  // The first of them frees nothing, so the second goes too.
+  EXPECT_EQ(moved("512MiB", 0).planned.moves.size(), 2u);
+}
+
+TEST(evaluate, why_nothing_can_be_done_is_told_once) {
+  full_card c;
+  kv_residency& kv = c.m.session("1").kv[0];
+  kv.open_bytes = kv.empty_bytes = kv.bytes;
+  std::size_t told = 0;
+  for (std::int64_t t = 0; t < 3'600'000; t += 1000) told += c.look(t).records.size();
+  EXPECT_EQ(told, 1u);
+  c.m.device("cpu").others = 32 * gib;
+  kv.open_bytes = 0;  // now it is for another reason
+  for (std::int64_t t = 3'600'000; t < 3'800'000; t += 1000) told += c.look(t).records.size();
+  EXPECT_EQ(told, 2u);
+}
+
 TEST(explain, answers_in_sentences_and_in_json) {
   const policy_set_ptr policies = set_of(hot);
   machine m = one_gpu(95);

@@ -96,6 +96,42 @@ TEST(replies, end_while_their_pages_are_away) {
   EXPECT_EQ(next->wait().reason, engine::stop_reason::max_tokens);
 }
 
+// What is reserved, written and away is told apart, and a spill takes what is full, whence it is
+// told to.
+TEST(replies, tell_what_of_their_pages_is_full) {
+  auto e = tiny_engine();
+  engine::generate_request keeps = request(*e, 200, 250);
+  keeps.keep = true;
+  const auto reply = std::make_shared<bench::recorder>();
+  const result<engine::session_id> id = e->generate(std::move(keeps), reply);
+  ASSERT_TRUE(id.has_value());
+  reply->wait_for(2);
+  engine::kv_share here = e->status().sessions.at(0).kv.at(0);
+  const std::uint64_t page = here.bytes / 8;  // 450 tokens
+  EXPECT_GE(here.bytes - here.open_bytes, 3 * page);
+  EXPECT_GT(here.empty_bytes, 0U);
+  EXPECT_GT(here.open_bytes, here.empty_bytes);
+  EXPECT_EQ(here.away_bytes, 0U);
+  ASSERT_TRUE(e->stop(*id).has_value());
+  reply->wait();
+  here = e->status().sessions.at(0).kv.at(0);
+  EXPECT_EQ(here.empty_bytes, 0U);  // they have returned
+  const std::uint64_t full = here.bytes - here.open_bytes;
+  const auto spill = [&](std::optional<std::uint32_t> from, std::uint32_t to) {
+    engine::move_request away;
+    away.spill = engine::spill_request{*id, 0, to, from};
+    return bench::move_and_wait(*e, std::move(away));
+  };
+  EXPECT_TRUE(spill(1, 0).nothing_moved);
+  EXPECT_EQ(spill({}, 1).bytes_done, full);
+  const engine::engine_status now = e->status();
+  EXPECT_EQ(now.sessions.at(0).kv.at(1).bytes, full);
+  EXPECT_EQ(now.sessions.at(0).kv.at(1).away_bytes, full);
+  EXPECT_TRUE(spill({}, 0).nothing_moved);  // nothing that is full lies beside its parts
+  EXPECT_EQ(spill(1, 0).bytes_done, full);
+  EXPECT_EQ(e->status().sessions.at(0).kv.at(1).bytes, 0U);
+}
+
 // Pages are freed beside the step loop; a request that needs them waits for that instead of
 // failing.
 TEST(replies, find_the_room_that_is_coming_back) {
