@@ -11,6 +11,8 @@ constexpr std::int64_t minute_ms = 60'000;
 // Moves are rare and buses stay what they are; a device may be busier than it was a minute ago.
 constexpr std::int64_t link_half_life_ms = 10 * minute_ms, part_half_life_ms = minute_ms;
 constexpr std::int64_t link_lasts_ms = 24 * 60 * minute_ms;
+// A device that has not shown for so long how fast it reads KV may be another's by now.
+constexpr std::int64_t kv_lasts_ms = 60 * minute_ms;
 // Smaller copies say more of their start than of their way.
 constexpr double least_link_bytes = 256 << 10;
 
@@ -109,14 +111,15 @@ void measurements::add_reading(const engine::decode_time& more, std::uint32_t de
   growing_context& line = readings_[device];
   line.add(where, static_cast<double>(more.attended) / tokens, more.ms / tokens, tokens, now_ms);
   if (const std::optional<double> ms = line.ms_per_position())
-    kv_bytes_per_s_[device] =
-        static_cast<double>(parts_on[device]) * kv_.position_bytes / *ms * 1000;
+    kv_found_[device] = {static_cast<double>(parts_on[device]) * kv_.position_bytes / *ms * 1000,
+                         now_ms};
 }
 
 void measurements::put_into(policies::snapshot& s, const std::vector<std::string>& devices) const {
   s.tokens_per_s = tokens_per_s_;
-  for (const auto& [d, bytes_per_s] : kv_bytes_per_s_)
-    if (d < s.devices.size()) s.devices[d].kv_bytes_per_s = bytes_per_s;
+  for (const auto& [d, found] : kv_found_)
+    if (d < s.devices.size() && now_ms_ - found.at_ms <= kv_lasts_ms)
+      s.devices[d].kv_bytes_per_s = found.bytes_per_s;
   for (const auto& [way, l] : links_) {
     const bool lasts = now_ms_ - l.copies.at_ms <= link_lasts_ms;
     if (!lasts || l.copies.took <= 0 || static_cast<double>(l.seen.bytes) < least_link_bytes)

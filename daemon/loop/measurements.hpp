@@ -69,7 +69,11 @@ class measurements {
   std::vector<first_part_time> first_;
   kv_shape kv_;
   std::map<std::uint32_t, growing_context> readings_;  // by device
-  std::map<std::uint32_t, double> kv_bytes_per_s_;
+  struct kv_reading {
+    double bytes_per_s = 0;
+    std::int64_t at_ms = 0;
+  };
+  std::map<std::uint32_t, kv_reading> kv_found_;  // by device
   std::map<ordered, link> links_;         // from, to
   std::map<ordered, fading> part_times_;  // part, device: tokens, ms
   std::vector<engine::decode_time> seen_;

@@ -153,7 +153,10 @@ int write_policy(const context& with, const wanted_policy& wanted) {
              << "  terranectl policy lint " << policy.string() << "\n"
              << "  terranectl policy test " << test.string() << "\n"
              << "  terranectl plan --file " << policy.string()
-             << "    (asks the daemon what it would do now)\n";
+             << "    (asks the daemon what it would do now)\n"
+             << "Once both files lie where the configuration's 'policies' says, such as "
+                "/etc/terrane/policies:\n"
+             << "  terranectl policy reload    (tests it again and puts it in force)\n";
   help_editors(with, wanted, for_editors, settings);
   return ipc::ctl::exit_done;
 }

@@ -67,6 +67,7 @@ int replay(const context& with, const replay_options& options) {
     files.insert(files.end(), found.begin(), found.end());
   }
   int code = ipc::ctl::exit_done;
+  std::uint64_t ticks = 0;
   // One for all: with other policies a file goes on from where the one before it led to.
   policies::trace::replayer replayer(others);
   for (const fs::path& file : files) {
@@ -78,8 +79,12 @@ int replay(const context& with, const replay_options& options) {
     if (r.fault && r.fault->no_trace)
       return with.fail(file.string() + ": " + r.fault->message, ipc::ctl::exit_usage);
     tell(with, file, r);
+    ticks += r.ticks;
     if (!is_same(r)) code = ipc::ctl::exit_failed;
   }
+  if (ticks == 0 && code == ipc::ctl::exit_done)
+    return with.fail("nothing has been recorded yet: no tick is in what was given",
+                     ipc::ctl::exit_usage);
   return code;
 }
 

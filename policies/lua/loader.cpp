@@ -292,6 +292,7 @@ rule read_policy(lua_State* L, const std::string& name, const std::shared_ptr<co
   r.quota = table.quota();
   r.flapping = table.flapping();
   read_code(L, table, chunk, r);
+  name_devices(r);
   return r;
 }
 

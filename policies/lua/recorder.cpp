@@ -40,7 +40,8 @@ std::string reason_at(lua_State* L, int index) {
 target_choice target_at(lua_State* L, int index) {
   std::string name = target_name_at(L, index);
   const std::optional<target_kind> kind = find_word(targets(), name);
-  return kind ? target_choice{*kind, {}} : target_choice{target_kind::device, std::move(name)};
+  return kind ? target_choice{*kind, {}}
+              : target_choice{target_kind::device, device_pattern(std::move(name))};
 }
 
 int add(lua_State* L, intent i) {

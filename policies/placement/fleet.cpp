@@ -23,10 +23,43 @@ struct device_class {
   double room = 0;                     // of all together
 };
 
+// What is left on each device, and in the pools that some of them share, while parts come.
+class fleet_rooms {
+ public:
+  explicit fleet_rooms(const request& r) : pool_(r.devices.size(), apart), parts_(pool_.size(), 0) {
+    for (std::uint64_t most : room_bytes(r)) left_.push_back(static_cast<std::int64_t>(most));
+    for (const device_supply& d : r.devices) fee_.push_back(static_cast<std::int64_t>(d.fee_bytes));
+    for (std::uint32_t p = 0; p < r.pools.size(); ++p) {
+      pool_left_.push_back(static_cast<std::int64_t>(most_bytes(r, r.pools[p])));
+      for (std::uint32_t d : r.pools[p].devices) pool_[d] = p;
+    }
+  }
+
+  void close(std::uint32_t d) { left_[d] = closed; }
+  void put(std::uint32_t d, std::int64_t bytes) {
+    left_[d] -= bytes;
+    if (pool_[d] != apart) pool_left_[pool_[d]] -= bytes + (parts_[d] == 0 ? fee_[d] : 0);
+    ++parts_[d];
+  }
+  std::int64_t own(std::uint32_t d) const { return left_[d]; }
+  // For parts: of the device itself, and of what it shares with others.
+  std::int64_t left(std::uint32_t d) const {
+    if (pool_[d] == apart) return left_[d];
+    return std::min(left_[d], pool_left_[pool_[d]] - (parts_[d] == 0 ? fee_[d] : 0));
+  }
+
+ private:
+  static constexpr std::int64_t closed = -1;  // not even for a part without bytes
+  static constexpr std::uint32_t apart = std::numeric_limits<std::uint32_t>::max();
+
+  std::vector<std::int64_t> left_, fee_, pool_left_;  // by device, by device, by pool
+  std::vector<std::uint32_t> pool_, parts_;           // by device
+};
+
 // The request with everything in it that the walk asks often, by number.
 class fleet {
  public:
-  fleet(const request& r, std::uint32_t rank, bool last) : of(r) {
+  fleet(const request& r, std::uint32_t rank, bool last) : of(r), room(r) {
     make_rooms(rank);
     make_parts();
     book_pinned();
@@ -51,12 +84,13 @@ class fleet {
     return costs[of.parts[p].work * classes.size() + c] + a_byte[c] * static_cast<double>(bytes[p]);
   }
   bool may(std::uint32_t p, std::uint32_t d) const {
-    return room[d] >= bytes[p] && (kept_off.empty() || !kept_off.contains({p, d}));
+    return room.left(d) >= bytes[p] && (kept_off.empty() || !kept_off.contains({p, d}));
   }
 
   const request& of;
-  std::vector<std::int64_t> room, bytes;  // by device, by part
-  std::vector<std::uint32_t> pinned;      // by part; nowhere: free
+  fleet_rooms room;
+  std::vector<std::int64_t> bytes;    // by part
+  std::vector<std::uint32_t> pinned;  // by part; nowhere: free
   std::vector<device_class> classes;
   std::vector<std::uint32_t> class_of;  // by device
   std::vector<double> costs;            // [work][class]
@@ -70,17 +104,14 @@ class fleet {
     return std::uint64_t{from} << 32 | to;
   }
 
-  static constexpr std::int64_t closed = -1;  // not even for a part without bytes
-
   void make_rooms(std::uint32_t rank) {
-    for (std::uint64_t most : room_bytes(of)) room.push_back(static_cast<std::int64_t>(most));
     for (std::uint32_t d = 0; d < of.devices.size(); ++d)
-      if (of.devices[d].rank > rank) room[d] = closed;
+      if (of.devices[d].rank > rank) room.close(d);
     for (const keep_off& k : of.exclusions) {
       if (k.part)
         kept_off.emplace(*k.part, k.device);
       else
-        room[k.device] = closed;
+        room.close(k.device);
     }
   }
   void make_parts() {
@@ -92,7 +123,7 @@ class fleet {
     for (const pin& p : of.pins) {
       if (pinned[p.part] != nowhere) continue;
       pinned[p.part] = p.device;
-      room[p.device] -= bytes[p.part];
+      room.put(p.device, bytes[p.part]);
     }
   }
   void make_classes() {
@@ -104,7 +135,7 @@ class fleet {
       if (fresh) classes.push_back({from.speed, from.rank, {}, 0});
       class_of[d] = static_cast<std::uint32_t>(at->second);
       classes[at->second].devices.push_back(d);
-      classes[at->second].room += static_cast<double>(std::max<std::int64_t>(0, room[d]));
+      classes[at->second].room += static_cast<double>(std::max<std::int64_t>(0, room.left(d)));
     }
     for (device_class& c : classes)
       std::stable_sort(c.devices.begin(), c.devices.end(), [&](std::uint32_t a, std::uint32_t b) {
@@ -233,7 +264,7 @@ class walking {
     for (std::uint32_t p = 0; p < of_.bytes.size(); ++p) {
       at = of_.pinned[p] != nowhere ? of_.pinned[p] : choose(p, at);
       if (at == nowhere) return std::nullopt;
-      if (of_.pinned[p] == nowhere) of_.room[at] -= of_.bytes[p];
+      if (of_.pinned[p] == nowhere) of_.room.put(at, of_.bytes[p]);
       where.push_back(at);
     }
     return where;
@@ -292,7 +323,7 @@ std::optional<placed> fit_tightly(fleet& of) {
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return speed(a) < speed(b); });
   for (std::size_t c = 0; c < of.classes.size(); ++c)
-    for (std::uint32_t d : of.classes[c].devices) by_room[c].emplace(of.room[d], d);
+    for (std::uint32_t d : of.classes[c].devices) by_room[c].emplace(of.room.own(d), d);
   std::vector<std::uint32_t> parts(of.bytes.size());
   std::iota(parts.begin(), parts.end(), 0U);
   std::stable_sort(parts.begin(), parts.end(),
@@ -306,8 +337,8 @@ std::optional<placed> fit_tightly(fleet& of) {
       if (at == rooms.end()) continue;
       where[p] = at->second;
       rooms.erase(at);
-      of.room[where[p]] -= of.bytes[p];
-      rooms.emplace(of.room[where[p]], where[p]);
+      of.room.put(where[p], of.bytes[p]);
+      rooms.emplace(of.room.own(where[p]), where[p]);
     }
     if (where[p] == nowhere) return std::nullopt;
   }
@@ -337,7 +368,7 @@ fleet_outcome place_on_fleet(const request& r, std::uint32_t rank, bool last,
     out.where = std::move(found);
     out.cost = cost;
   };
-  const std::vector<std::int64_t> room = whole.room;
+  const fleet_rooms room = whole.room;
   take(walking(whole, nullptr).run());
   whole.room = room;
   if (!out.where) {

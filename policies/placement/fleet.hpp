@@ -2,7 +2,8 @@
 // speed and rank are one class. Prices are found for whole classes, by the same relaxation as in
 // relaxation.hpp with one price a class; then one walk along the chain puts each part on the device
 // it stands at, or on the open device of the class that promises most. Time grows with parts times
-// classes. What parts share is counted with each of them. Pure; belongs to the planner.
+// classes. What parts share is counted with each of them; what devices share (pools) is one more
+// limit. Pure; belongs to the planner.
 #pragma once
 
 #include <cstdint>

@@ -174,8 +174,7 @@ bool may_suffice(const request& r, std::uint32_t rank) {
   return bytes <= room;
 }
 
-// Each device by itself: what pools hold is not looked at.
-outcome<answer> plan_apart(const request& r, const effort& most, const placed& now) {
+outcome<answer> plan_by_rank(const request& r, const effort& most, const placed& now) {
   const std::vector<std::uint32_t> ranks = ranks_of(r);
   found best;
   bool last = false;
@@ -196,92 +195,11 @@ outcome<answer> plan_apart(const request& r, const effort& most, const placed& n
   return out;
 }
 
-const pool* first_exceeded(const request& r, const prediction& p) {
-  for (const pool& each : r.pools)
-    if (held_bytes(p, each) > most_bytes(r, each)) return &each;
-  return nullptr;
-}
-
-// A fleet's searches know no pools (those of few devices do): divides a pool among its devices so
-// that their limits together keep to it, in a few ways: each of its devices first, with as much as
-// it may hold, then the others with what is left; and then once more with what the first did not
-// need.
-class pool_planning {
- public:
-  pool_planning(const effort& most, const placed& now) : most_(most), now_(now) {}
-
-  outcome<answer> run(const request& r) {
-    outcome<answer> apart = plan_apart(r, most_, now_);
-    const pool* exceeded = apart ? first_exceeded(r, apart->predicted) : nullptr;
-    if (exceeded == nullptr) return apart;
-    const pool shared = *exceeded;
-    std::optional<answer> best;
-    for (std::uint32_t first : shared.devices) divide(r, shared, first, best);
-    if (!best)
-      for (std::uint32_t first : shared.devices) divide_evenly(r, shared, first, best);
-    if (!best) return tl::unexpected<refusal>(why_not(r));
-    // What is best with each device by itself bounds what is best together.
-    best->bound_s = apart->bound_s;
-    best->exact = best->predicted.token_s <= apart->bound_s * (1 + close_enough);
-    best->notes = device_notes(r, best->predicted);
-    return std::move(*best);
-  }
-
- private:
-  void divide(const request& r, const pool& of, std::uint32_t first, std::optional<answer>& best) {
-    const std::uint64_t all = most_bytes(r, of);
-    std::vector<std::uint64_t> wanted = most_bytes(r);
-    const outcome<answer> once = limited(r, of, first, all, wanted);
-    keep_better(once, best);
-    if (!once) return;
-    wanted[first] = std::min(wanted[first], once->predicted.devices[first].held_bytes());
-    keep_better(limited(r, of, first, all, wanted), best);
-  }
-
-  // Where room is so short that whole parts hardly fit: eighths.
-  void divide_evenly(const request& r, const pool& of, std::uint32_t first,
-                     std::optional<answer>& best) {
-    constexpr std::uint64_t shares = 8;
-    const std::uint64_t all = most_bytes(r, of);
-    std::vector<std::uint64_t> wanted = most_bytes(r);
-    for (std::uint64_t k = 1; k < shares; ++k) {
-      wanted[first] = std::min(most_bytes(r)[first], all / shares * k);
-      keep_better(limited(r, of, first, all, wanted), best);
-    }
-  }
-
-  outcome<answer> limited(request r, const pool& of, std::uint32_t first, std::uint64_t left,
-                          const std::vector<std::uint64_t>& wanted) {
-    const auto limit = [&](std::uint32_t d) {
-      const std::uint64_t bytes = std::min(left, wanted[d]);
-      r.limits.push_back({d, bytes, of.name});
-      left -= bytes;
-    };
-    limit(first);
-    for (std::uint32_t d : of.devices)
-      if (d != first) limit(d);
-    if (!check(r)) return tl::unexpected<refusal>(refusal{});  // too little for what is pinned
-    if (divisions_left_-- <= 0) return tl::unexpected<refusal>(refusal{});
-    return run(r);
-  }
-
-  static void keep_better(const outcome<answer>& found, std::optional<answer>& best) {
-    if (!found) return;
-    if (!best || found->predicted.token_s < best->predicted.token_s) best = *found;
-  }
-
-  const effort& most_;
-  const placed& now_;
-  // Of all pools together, each a plan: a pool is divided within each division of the one before
-  // it, so the first whole answer needs one for each pool, and all of them would be too many.
-  int divisions_left_ = 128;
-};
-
 }  // namespace
 
 outcome<answer> plan(const request& r, const effort& most, const placed& now) {
   if (auto ok = check(r); !ok) return tl::unexpected<refusal>(ok.error());
-  return pool_planning(most, now).run(r);
+  return plan_by_rank(r, most, now);
 }
 
 outcome<placed> place_somehow(const request& r) {

@@ -406,6 +406,11 @@ binder::verdict_of_filter binder::try_choice(const target_choice& choice, candid
   const device_state* to =
       choice.kind == target_kind::cpu ? find_cpu(now_) : named_device(now_, choice.device, c.from);
   c.to = to != nullptr ? to->name : name_of_choice(choice);
+  if (to == nullptr && choice.kind == target_kind::device &&
+      matches_pattern(choice.device, c.from)) {
+    return {filter::already_there,
+            "it is on " + c.from + ", and no other device is like '" + choice.device + "'"};
+  }
   if (to == nullptr) return {filter::unknown_device, "there is no device '" + c.to + "'"};
   if (c.kind == subject_kind::session_kv) {
     const session_state& s = *find_session(now_, c.subject);
@@ -460,7 +465,9 @@ binder::verdict_of_filter binder::pick(target_kind by, candidate& c, const pass&
   const device_state* best = nullptr;
   double best_value = 0;
   candidate best_candidate = c;
-  verdict_of_filter why{filter::unknown_device, "there is no other device"};
+  verdict_of_filter why{filter::unknown_device, by == target_kind::most_free_gpu
+                                                    ? "there is no other GPU"
+                                                    : "there is no other device"};
   for (const device_state& d : now_.devices) {
     if (d.name == c.from) continue;
     if (by == target_kind::most_free_gpu && d.kind != device_kind::gpu) continue;

@@ -87,7 +87,7 @@ std::string value_text(const key_entry& k) {
     case key_value::quota_map:
       return "`bytes` and `on`";
     case key_value::kv_place:
-      return "`all`, `gpu`, `cpu`, a device's name or a pattern";
+      return "`all`, `gpu`, `cpu`, a driver, a device's name or a pattern";
     case key_value::action_map:
       return "what is done, below";
     case key_value::undo:
@@ -117,9 +117,9 @@ std::string value_text(const key_entry& k) {
     case key_value::extent:
       return list_of_words(extents()) + " or bytes";
     case key_value::targets:
-      return "a target, below, a device's name or pattern, or a list to try in order";
+      return "a target, below, a driver, a device's name or pattern, or a list to try in order";
     case key_value::origins:
-      return "`cpu`, a device's name or pattern, or a list of them";
+      return "`cpu`, a driver, a device's name or pattern, or a list of them";
     case key_value::target:
       return "a target, below, a device or its name";
   }
@@ -162,6 +162,10 @@ std::string words_section() {
   text += words_table("spill", spillings());
   text += words_table("until", extents());
   text += words_table("target", targets());
+  text += "A driver, ";
+  for (const std::string_view name : drivers())
+    text += code(name) + (name == drivers().back() ? "" : " or ");
+  text += ", stands for each of its devices: `vulkan` is `\"vulkan:*\"`.\n\n";
   text += words_table("undo", undos());
   text += words_table("verb", verbs());
   text += words_table("kind of device", device_kinds());

@@ -8,12 +8,14 @@
 namespace terrane::policies::reference {
 namespace {
 
-// A device is named by kind and identity, or by a pattern.
+// A device is named by driver and identity, by a pattern, or with its kind by the driver.
 json_tree device_name() {
+  std::string driver;
+  for (const std::string_view name : drivers()) driver += "|^" + std::string(name) + "$";
   return json_tree::object(
       {{"type", "string"},
-       {"pattern", "[:*?]"},
-       {"description", "a device's name, such as vulkan:<uuid>, or a pattern"}});
+       {"pattern", "[:*?]" + driver},
+       {"description", "a driver, a device's name, such as vulkan:<uuid>, or a pattern"}});
 }
 
 json_tree words_or(json_tree words, json_tree otherwise) {

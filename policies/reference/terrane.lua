@@ -56,7 +56,7 @@
 --- a policy's 'quota'
 ---@class quota_table
 ---@field bytes number|string how much, such as 4GiB
----@field on? string where: all, gpu for all GPUs together, a device's name or a pattern; default: all
+---@field on? string where: all, gpu for all GPUs together, a driver such as vulkan, a device's name or a pattern; default: all
 
 --- how KV is spilled
 ---@class spill_options

@@ -1,6 +1,7 @@
 #include "policies/rule/lint.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "policies/planner/objects.hpp"
@@ -13,6 +14,8 @@ namespace {
 void error_at(const source_location& where, std::string message, std::vector<diagnostic>& faults) {
   faults.push_back({severity::error, where, std::move(message)});
 }
+
+bool is_error(const diagnostic& d) { return d.level == severity::error; }
 
 std::string in_quotes(std::string_view name) { return "'" + std::string(name) + "'"; }
 
@@ -103,13 +106,21 @@ void lint_flapping(const rule& r, std::vector<diagnostic>& faults) {
       r.flapping.per_ms <= longest_flap_ms) {
     return;
   }
-  error_at(r.where,
+  error_at(place_of(r, policy_key::flapping),
            "'flapping' takes 1 to " + std::to_string(most_flaps) + " times, in 1s to " +
                format_duration(longest_flap_ms),
            faults);
 }
 
-// A kind and an identity, or a pattern.
+// "cuda, vulkan".
+std::string driver_text() {
+  std::string text;
+  for (const std::string_view name : drivers())
+    text += (text.empty() ? "" : ", ") + std::string(name);
+  return text;
+}
+
+// A driver and an identity, or a pattern.
 bool is_device_name(const std::string& name) {
   return name.find_first_of(":*?") != std::string::npos;
 }
@@ -117,14 +128,19 @@ bool is_device_name(const std::string& name) {
 void lint_quota(const rule& r, std::vector<diagnostic>& faults) {
   if (r.quota.bytes == 0) return;
   if (r.for_each != scope::tenant) {
-    error_at(r.where, "'quota' is what a user may hold; use for_each: tenant", faults);
+    error_at(place_of(r, policy_key::quota),
+             "'quota' is what a user may hold; use for_each: tenant", faults);
   }
   const bool of_all = r.quota.on == quota_in_all || r.quota.on == quota_on_gpus;
   if (!of_all && r.quota.on != "cpu" && !is_device_name(r.quota.on)) {
-    error_at(r.where,
-             "'quota' cannot be on " + in_quotes(r.quota.on) +
-                 "; it takes all, gpu, cpu, a device's name such as vulkan:<uuid>, or a pattern",
-             faults);
+    std::vector<std::string_view> names(drivers().begin(), drivers().end());
+    names.insert(names.end(), {quota_in_all, quota_on_gpus, "cpu"});
+    std::string message = "'quota' cannot be on " + in_quotes(r.quota.on) +
+                          "; it takes all, gpu, cpu, " + driver_text() +
+                          ", a device's name such as vulkan:<uuid>, or a pattern";
+    const std::string_view meant = nearest_name(r.quota.on, names);
+    if (!meant.empty()) message += "; did you mean " + in_quotes(meant) + "?";
+    error_at(place_of(r, policy_key::quota_on), std::move(message), faults);
   }
   for (const term& t : r.enter.terms) {
     const bool counts =
@@ -140,31 +156,33 @@ void lint_quota(const rule& r, std::vector<diagnostic>& faults) {
 bool is_kv_verb(verb v) { return v == verb::spill || v == verb::fetch; }
 
 void lint_scope(const rule& r, const declarative_action& a, std::vector<diagnostic>& faults) {
-  if (a.action == verb::move && r.for_each == scope::session) {
-    error_at(r.where, "a policy for each session cannot move parts; 'spill: kv' moves its KV cache",
+  const source_location& at = place_of(r, policy_key::action);
+  if (a.action == verb::move && (r.for_each == scope::session || r.for_each == scope::tenant)) {
+    error_at(at,
+             "a policy for each " + std::string(name_of(r.for_each)) +
+                 " cannot move parts; 'spill: kv' moves its KV cache",
              faults);
   }
   if (a.action == verb::yield && !is_device_scope(r.for_each)) {
-    error_at(r.where, "'yield' gives a device's memory back; use for_each: gpu, cpu or device",
-             faults);
+    error_at(at, "'yield' gives a device's memory back; use for_each: gpu, cpu or device", faults);
   }
   if (a.action == verb::yield && a.until != extent::all) {
-    error_at(r.where, "'yield' gives all memory back; leave 'until' out", faults);
+    error_at(place_of(r, policy_key::until), "'yield' gives all memory back; leave 'until' out",
+             faults);
   }
   if (a.action == verb::fetch && r.for_each != scope::session) {
-    error_at(r.where, "'fetch' brings one session's KV home; use for_each: session", faults);
+    error_at(at, "'fetch' brings one session's KV home; use for_each: session", faults);
   }
   if (a.action == verb::spill && r.for_each == scope::part) {
-    error_at(r.where, "a policy for each part cannot spill KV; moving the part takes its KV along",
+    error_at(at, "a policy for each part cannot spill KV; moving the part takes its KV along",
              faults);
   }
   const bool cheaper = a.action == verb::spill && a.spills == spilling::cheaper;
   if (cheaper && !is_device_scope(r.for_each)) {
-    error_at(r.where, "'spill: cheaper' relieves a device; use for_each: gpu, cpu or device",
-             faults);
+    error_at(at, "'spill: cheaper' relieves a device; use for_each: gpu, cpu or device", faults);
   }
   if (cheaper && a.until == extent::all) {
-    error_at(r.where,
+    error_at(at,
              "'spill: cheaper' must know how much is to leave: 'until: leave' with a 'leave' whose "
              "metric counts bytes, or a number of bytes",
              faults);
@@ -173,7 +191,7 @@ void lint_scope(const rule& r, const declarative_action& a, std::vector<diagnost
   const bool stacked = a.order == ordering::top_down || a.order == ordering::bottom_up;
   const bool one_session = r.for_each == scope::session;
   if ((a.action == verb::move && idle) || (is_kv_verb(a.action) && stacked && !one_session)) {
-    error_at(r.where,
+    error_at(place_of(r, policy_key::order),
              "'order: " + std::string(name_of(a.order)) + "' does not order what '" +
                  std::string(name_of(a.action)) + "' takes",
              faults);
@@ -185,16 +203,86 @@ void lint_extent(const rule& r, const declarative_action& a, std::vector<diagnos
   const bool reachable = std::ranges::any_of(
       r.leave.terms, [&](const term& t) { return counts_bytes(r.for_each, metric(t.metric)); });
   if (reachable) return;
-  error_at(r.where,
+  error_at(place_of(r, policy_key::until),
            "'until: leave' needs a 'leave' whose metric counts bytes, such as vram.used_ratio; "
            "write 'until: all' or a number of bytes",
            faults);
 }
 
+bool is_kv_metric(metric_id m) {
+  return m == metric_id::kv_bytes || m == metric_id::kv_gpu_bytes ||
+         m == metric_id::tenant_kv_bytes || m == metric_id::tenant_gpu_kv_bytes;
+}
+
+bool is_host_memory(const rule& r, metric_id m) {
+  return r.for_each == scope::cpu ||
+         (r.for_each == scope::host &&
+          (m == metric_id::host_memory_used_ratio || m == metric_id::host_memory_available));
+}
+
+// Whether a target is a GPU whatever the machine is.
+bool is_gpu_target(const target_choice& t) {
+  const auto of_driver = [&](std::string_view d) { return t.device.starts_with(d); };
+  return t.kind == target_kind::most_free_gpu ||
+         (t.kind == target_kind::device && std::ranges::any_of(drivers(), of_driver));
+}
+
+// Why what the action moves can never bring the term about; empty: it can, or that depends.
+std::string why_not_reached(const rule& r, const declarative_action& a, const term& t) {
+  const std::string name = in_quotes(metric(t.metric).name);
+  const bool fills = !a.from.empty();
+  const bool down = t.compare == comparison::below;
+  const bool of_room =
+      t.metric == metric_id::vram_free || t.metric == metric_id::host_memory_available;
+  if (down == (of_room != fills)) {
+    return name + " " + limit_text(t) + ", and what is " +
+           (fills ? "brought there makes it " : "taken away makes it ") +
+           (of_room == fills ? "smaller" : "larger");
+  }
+  if (t.metric == metric_id::kv_bytes || t.metric == metric_id::tenant_kv_bytes) {
+    return name + " counts KV wherever it is, and a spill only puts it elsewhere; compare " +
+           (t.metric == metric_id::kv_bytes ? "'kv.gpu_bytes'" : "'tenant.gpu_kv_bytes'");
+  }
+  if (a.to.empty() || fills) return {};
+  if (is_kv_metric(t.metric) && std::ranges::all_of(a.to, is_gpu_target)) {
+    return name + " counts KV on all GPUs, and 'to' only puts it on another one";
+  }
+  const auto stays = [&](const target_choice& to) {
+    return to.kind == target_kind::itself ||
+           (is_host_memory(r, t.metric) && to.kind == target_kind::cpu);
+  };
+  if (std::ranges::all_of(a.to, stays)) {
+    return "'to' leaves it where it is, and " + name + " as it is";
+  }
+  return {};
+}
+
+// 'until: leave' with a level that the action cannot bring about plans again and again for nothing.
+void lint_reach(const rule& r, const declarative_action& a, std::vector<diagnostic>& faults) {
+  if (a.until != extent::leave) return;
+  std::size_t hopeless = 0, counted = 0;
+  std::vector<diagnostic> found;
+  for (const term& t : r.leave.terms) {
+    if (!counts_bytes(r.for_each, metric(t.metric))) continue;
+    ++counted;
+    const std::string why = why_not_reached(r, a, t);
+    if (why.empty()) continue;
+    ++hopeless;
+    error_at(t.where,
+             "'" + std::string(name_of(a.action)) + "' can never reach this 'leave': " + why +
+                 "; or say how much is enough with 'until: all' or a number of bytes",
+             found);
+  }
+  // One that can be reached is enough where any of them ends it.
+  const bool any = r.leave.how == combination::any_of;
+  if (any ? hopeless < counted : hopeless == 0) return;
+  std::ranges::move(found, std::back_inserter(faults));
+}
+
 void lint_origin(const rule& r, const declarative_action& a, std::vector<diagnostic>& faults) {
   if (a.from.empty()) return;
   if (a.action != verb::move || !is_device_scope(r.for_each)) {
-    error_at(r.where,
+    error_at(place_of(r, policy_key::from),
              "'from' says whence parts come to a device: it goes with 'move' and a policy for each "
              "device, gpu or cpu",
              faults);
@@ -202,21 +290,24 @@ void lint_origin(const rule& r, const declarative_action& a, std::vector<diagnos
   for (const target_choice& t : a.from) {
     if (t.kind == target_kind::cpu) continue;
     if (t.kind == target_kind::device && is_device_name(t.device)) continue;
-    error_at(r.where, "'from' takes cpu and names of devices or patterns, such as \"vulkan:*\"",
+    error_at(t.where,
+             "'from' takes cpu and names of devices, a driver (" + driver_text() + ") or patterns",
              faults);
   }
 }
 
 void lint_targets(const rule& r, const declarative_action& a, std::vector<diagnostic>& faults) {
-  const std::vector<std::string_view> names = names_of(targets());
+  std::vector<std::string_view> names = names_of(targets());
+  names.insert(names.end(), drivers().begin(), drivers().end());
   for (const target_choice& t : a.to) {
     if (t.kind == target_kind::itself && !is_device_scope(r.for_each)) {
-      error_at(r.where, "'to: itself' needs a policy for each device, gpu or cpu", faults);
+      error_at(t.where, "'to: itself' needs a policy for each device, gpu or cpu", faults);
     }
     if (t.kind != target_kind::device || is_device_name(t.device)) continue;
-    error_at(r.where,
+    error_at(t.where,
              "'to' cannot be " + in_quotes(t.device) +
-                 "; a device is named by kind and identity, such as vulkan:<uuid>" +
+                 "; a device is named by driver and identity, such as vulkan:<uuid>, and " +
+                 "a driver alone, such as vulkan, means each of its devices" +
                  name_hint(t.device, names),
              faults);
   }
@@ -255,13 +346,15 @@ bool counts_bytes(scope judged, const metric_entry& m) {
 }
 
 void lint_rule(const rule& r, std::vector<diagnostic>& faults) {
+  const auto before = static_cast<std::ptrdiff_t>(faults.size());
   if (!is_plain_name(r.name, "-_.")) {
-    error_at(r.where,
+    error_at(place_of(r, policy_key::name),
              in_quotes(r.name) + " is no policy name: 1 to 64 letters, digits, '-', '_' and '.'",
              faults);
   }
   if (!r.only.empty() && r.for_each == scope::host) {
-    error_at(r.where, "'only' has no meaning with for_each: host; there is one host", faults);
+    error_at(place_of(r, policy_key::only),
+             "'only' has no meaning with for_each: host; there is one host", faults);
   }
   lint_metrics(r, r.enter, faults);
   lint_metrics(r, r.leave, faults);
@@ -275,6 +368,9 @@ void lint_rule(const rule& r, std::vector<diagnostic>& faults) {
     lint_extent(r, *action, faults);
     lint_targets(r, *action, faults);
     lint_origin(r, *action, faults);
+    // Of what is wrong already, this would only be a consequence.
+    if (std::none_of(faults.begin() + before, faults.end(), is_error))
+      lint_reach(r, *action, faults);
   }
 }
 

@@ -1,5 +1,7 @@
 #include "policies/rule/rule.hpp"
 
+#include <algorithm>
+
 #include "policies/vocabulary/quantity.hpp"
 
 namespace terrane::policies {
@@ -37,6 +39,24 @@ std::string limit_text(const term& t) {
   std::string text = std::string(name_of(t.compare)) + " " + format_quantity(t.limit, u);
   const bool ranged = t.compare == comparison::within || t.compare == comparison::outside;
   return ranged ? text + "-" + format_quantity(t.upper, u) : text;
+}
+
+const source_location& place_of(const rule& r, policy_key key) {
+  const auto at = std::ranges::find(r.places, key, &std::pair<policy_key, source_location>::first);
+  return at == r.places.end() ? r.where : at->second;
+}
+
+void name_devices(rule& r) {
+  const bool of_devices =
+      r.for_each == scope::device || r.for_each == scope::gpu || r.for_each == scope::cpu;
+  if (of_devices)
+    for (std::string& name : r.only) name = device_pattern(std::move(name));
+  r.quota.on = device_pattern(std::move(r.quota.on));
+  auto* action = std::get_if<declarative_action>(&r.action);
+  if (action == nullptr) return;
+  for (std::vector<target_choice>* list : {&action->from, &action->to})
+    for (target_choice& t : *list)
+      if (t.kind == target_kind::device) t.device = device_pattern(std::move(t.device));
 }
 
 }  // namespace terrane::policies

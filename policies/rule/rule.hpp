@@ -8,9 +8,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
+#include "policies/vocabulary/keys.hpp"
 #include "policies/vocabulary/plan.hpp"
 #include "policies/vocabulary/table.hpp"
 
@@ -50,7 +52,8 @@ struct condition {
 
 struct target_choice {
   target_kind kind = target_kind::cpu;
-  std::string device;  // when kind is device
+  std::string device;  // when kind is device: a name or a pattern
+  source_location where = {};
 };
 
 // What a YAML policy does, complete as data.
@@ -118,6 +121,14 @@ struct rule {
   flap_limit flapping;
   std::variant<declarative_action, lua_action, promotion_action> action;
   undo_kind undo = undo_kind::none;
+  // Of keys in the file, where the language tells.
+  std::vector<std::pair<policy_key, source_location>> places;
 };
+
+// Where the file says it; where the policy begins, if the language does not tell.
+const source_location& place_of(const rule& r, policy_key key);
+
+// A driver's name becomes the pattern of its devices, wherever the rule names devices.
+void name_devices(rule& r);
 
 }  // namespace terrane::policies

@@ -89,6 +89,8 @@ constexpr word<target_kind> target_table[] = {
     {target_kind::itself, "itself", "the device that the policy is judged for"},
 };
 
+constexpr std::string_view driver_table[] = {"cuda", "vulkan"};
+
 constexpr word<verb> verb_table[] = {
     {verb::move, "move", "move parts to another device"},
     {verb::spill, "spill", "move KV away from where it is, or what is cheaper to have away"},
@@ -218,6 +220,13 @@ std::span<const word<spilling>> spillings() { return spilling_table; }
 std::span<const word<extent>> extents() { return extent_table; }
 std::span<const word<target_kind>> targets() { return target_table; }
 std::span<const word<verb>> verbs() { return verb_table; }
+std::span<const std::string_view> drivers() { return driver_table; }
+
+std::string device_pattern(std::string name) {
+  if (std::ranges::find(driver_table, name) != std::end(driver_table)) name += ":*";
+  return name;
+}
+
 std::span<const word<rule_mode>> modes() { return mode_table; }
 std::span<const word<undo_kind>> undos() { return undo_table; }
 std::span<const unit_entry> units() { return unit_table; }

@@ -180,6 +180,11 @@ std::span<const word<spilling>> spillings();
 std::span<const word<extent>> extents();
 std::span<const word<target_kind>> targets();
 std::span<const word<verb>> verbs();
+// What devices are driven by. Where a device's name or a pattern may stand, one of these stands for
+// all of its devices.
+std::span<const std::string_view> drivers();
+// "vulkan:*" for "vulkan"; any other name as it is.
+std::string device_pattern(std::string name);
 std::span<const word<rule_mode>> modes();
 std::span<const word<undo_kind>> undos();  // those that have a name
 

@@ -129,9 +129,10 @@ std::optional<read_condition> read_condition_of(const node* value, policy_key wh
   return read;
 }
 
-target_choice read_target(const std::string& name) {
-  const std::optional<target_kind> kind = find_word(targets(), name);
-  return kind ? target_choice{*kind, {}} : target_choice{target_kind::device, name};
+target_choice read_target(const node& choice) {
+  const std::optional<target_kind> kind = find_word(targets(), choice.text);
+  if (kind) return {*kind, {}, choice.where};
+  return {target_kind::device, choice.text, choice.where};
 }
 
 // The places that a key names, one or a list.
@@ -142,7 +143,7 @@ std::vector<target_choice> read_places(map_reader& map, const node& value, polic
   const std::vector<node>& choices = value.kind == node_kind::list ? value.items : single;
   for (const node& choice : choices) {
     if (choice.kind == node_kind::scalar) {
-      places.push_back(read_target(choice.text));
+      places.push_back(read_target(choice));
     } else {
       map.fault(choice.where, key + " must be a target or a list of targets");
     }
@@ -264,6 +265,7 @@ void read_action(map_reader& policy, rule& r, faults_list& faults) {
 void read_limit(map_reader& policy, rule& r, faults_list& faults) {
   const node* value = policy.optional_key(policy_key::limit);
   if (value == nullptr) return;
+  const std::size_t before = faults.size();
   map_reader map(*value, "'limit'", faults);
   map.required_key(policy_key::limit_bytes);
   map.required_key(policy_key::limit_per);
@@ -271,7 +273,8 @@ void read_limit(map_reader& policy, rule& r, faults_list& faults) {
       static_cast<std::uint64_t>(map.quantity(policy_key::limit_bytes, unit::bytes).value_or(0));
   r.limit.per_ms = map.duration_ms(policy_key::limit_per).value_or(0);
   map.finish();
-  if (r.limit.bytes == 0 || r.limit.per_ms == 0) {
+  const bool empty = r.limit.bytes == 0 || r.limit.per_ms == 0;
+  if (empty && faults.size() == before) {
     map.fault(value->where, "'limit' needs bytes and a time above zero");
   }
 }
@@ -291,13 +294,17 @@ void read_flapping(map_reader& policy, rule& r, faults_list& faults) {
 void read_quota(map_reader& policy, rule& r, faults_list& faults) {
   const node* value = policy.optional_key(policy_key::quota);
   if (value == nullptr) return;
+  const std::size_t before = faults.size();
   map_reader map(*value, "'quota'", faults);
   map.required_key(policy_key::quota_bytes);
   r.quota.bytes =
       static_cast<std::uint64_t>(map.quantity(policy_key::quota_bytes, unit::bytes).value_or(0));
   r.quota.on = map.text(policy_key::quota_on).value_or(r.quota.on);
   map.finish();
-  if (r.quota.bytes == 0) map.fault(value->where, "'quota' needs bytes above zero");
+  // What is told already has no second fault.
+  if (r.quota.bytes == 0 && faults.size() == before) {
+    map.fault(place_of(r, policy_key::quota_bytes), "'quota' needs bytes above zero");
+  }
 }
 
 void read_conditions(map_reader& policy, rule& r, faults_list& faults) {
@@ -314,10 +321,22 @@ void read_conditions(map_reader& policy, rule& r, faults_list& faults) {
   if (leave && !leave->held_given) r.leave.held_ms = leave_held_factor * longest_held_ms(r.enter);
 }
 
+// Where its keys are, those of maps in it included.
+void note_places(const node& map, place in, rule& r) {
+  for (const auto& [key, value] : map.entries) {
+    const key_entry* known = find_yaml_key(in, key.text);
+    if (known == nullptr) continue;
+    r.places.emplace_back(known->id, value.where);
+    if (known->id == policy_key::action) note_places(value, place::action, r);
+    if (known->id == policy_key::quota) note_places(value, place::quota, r);
+  }
+}
+
 rule read_policy(const node& value, faults_list& faults) {
   map_reader policy(value, "a policy", faults);
   rule r;
   r.where = value.where;
+  note_places(value, place::policy, r);
   const node* name = policy.required_key(policy_key::name);
   r.name = policy.text(policy_key::name).value_or("");
   if (name != nullptr && is_boolean_word(*name)) {
@@ -340,6 +359,7 @@ rule read_policy(const node& value, faults_list& faults) {
   r.min_stay_ms = min_stay.value_or(yields ? 0 : r.min_stay_ms);
   r.undo = policy.one_of(policy_key::undo, undos()).value_or(undo_kind::none);
   policy.finish();
+  name_devices(r);
   return r;
 }
 

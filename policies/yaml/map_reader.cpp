@@ -32,6 +32,7 @@ const node* map_reader::optional_key(std::string_view key) {
 const node* map_reader::required_key(std::string_view key, std::string_view says) {
   const node* value = optional_key(key);
   if (value == nullptr && usable()) {
+    missing_.emplace_back(key, faults_.size());
     fault(map_.where, what_ + " needs '" + std::string(key) + "': " + std::string(says));
   }
   return value;
@@ -93,7 +94,16 @@ void map_reader::finish() {
     if (is_boolean_word(key)) {
       message += ", and YAML 1.1 reads a bare '" + key.text + "' as true or false";
     }
-    fault(key.where, message + name_hint(key.text, known_));
+    // A key that is misspelt is there: it is told once.
+    const auto meant = std::ranges::find(missing_, nearest_name(key.text, known_),
+                                         &std::pair<std::string_view, std::size_t>::first);
+    message += name_hint(key.text, known_);
+    if (meant == missing_.end()) {
+      fault(key.where, std::move(message));
+    } else {
+      faults_[meant->second] = {severity::error, key.where, std::move(message)};
+      missing_.erase(meant);
+    }
   }
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "policies/vocabulary/keys.hpp"
@@ -95,6 +96,7 @@ class map_reader {
   std::string what_;
   std::vector<diagnostic>& faults_;
   std::vector<std::string_view> known_;
+  std::vector<std::pair<std::string_view, std::size_t>> missing_;  // and which fault says so
 };
 
 // Whether a plain scalar is one that YAML 1.1 readers take for a boolean: on, off, yes, no, ...

@@ -161,6 +161,11 @@ TEST(measurements, kv_is_read_as_fast_as_growing_contexts_show) {
   reply.s.decode_times.assign(2, {});
   reply.go_on(m, 61);
   EXPECT_NEAR(kv_per_s(m), 1024 / 1e-6, 0.1 * 1024 / 1e-6);
+  // For an hour, then it is not known any more.
+  m.take(reply.s, 3600'000);
+  EXPECT_GT(kv_per_s(m), 0);
+  m.take(reply.s, 3661'000);
+  EXPECT_EQ(kv_per_s(m), 0);
 }
 
 TEST(measurements, what_says_nothing_of_kv_is_left_out) {

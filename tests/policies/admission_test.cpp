@@ -198,7 +198,8 @@ TEST(admission, what_a_file_may_say) {
   EXPECT_THAT(faults_of(policy("{bytes: 0}")), Contains(HasSubstr("'quota' needs bytes above")));
   EXPECT_THAT(
       faults_of(policy("{bytes: 4GiB, on: gpus}")),
-      Contains(HasSubstr("'quota' cannot be on 'gpus'; it takes all, gpu, cpu, a device's")));
+      Contains(HasSubstr(
+          "'quota' cannot be on 'gpus'; it takes all, gpu, cpu, cuda, vulkan, a device's")));
   EXPECT_THAT(faults_of(policy("{byte: 4GiB}")), Contains(HasSubstr("did you mean 'bytes'?")));
   std::string for_cards = policy("{bytes: 4GiB}");
   for_cards.replace(for_cards.find("for_each: tenant"), 16, "for_each: gpu");

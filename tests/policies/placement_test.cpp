@@ -263,8 +263,8 @@ TEST(placement_plan, two_drivers_of_a_card_are_one_card) {
   EXPECT_THAT(none.error().message, HasSubstr("cpu is left out: its speed could not be measured"));
 }
 
-// Eight cards, each with two drivers: ways to divide them are counted in all, not for each.
-TEST(placement_plan, many_pools_are_divided_in_a_bounded_number_of_ways) {
+// Eight cards, each with two drivers.
+TEST(placement_plan, keeps_to_many_pools) {
   request r = transformer(64, 400 * mib, 1200 * mib, 64 * 1024);
   for (std::uint32_t card = 0; card < 8; card++) {
     const std::string name = std::to_string(card);
@@ -447,6 +447,41 @@ TEST(placement_plan, is_near_the_bound_on_a_fleet) {
   const auto legal = placement::check(r, a->where);
   EXPECT_TRUE(legal.has_value()) << legal.error().message;
   EXPECT_LE(a->predicted.token_s, a->bound_s * 1.1);
+}
+
+// The same with each card offered by two drivers, of which no one may take what the other has: the
+// answer is about as good as where each card has one.
+TEST(placement_plan, a_fleet_keeps_to_its_pools) {
+  const auto hosts = [](bool two_drivers) {
+    request r = transformer(1000, 60 * mib, 170 * mib, 64 * 1024);
+    add_device(r, "cpu", 16 * gib, 60e9);
+    add_device(r, "cuda", 2 * gib, 900e9);
+    add_device(r, "vulkan", 2 * gib, 600e9);
+    const std::vector<placement::device_supply> kinds = r.devices;
+    r.devices.clear();
+    for (std::uint32_t host = 0; host < 64; ++host)
+      for (std::uint32_t i = 0; i < (two_drivers ? 5U : 3U); ++i) {
+        r.devices.push_back(kinds[i == 0 ? 0 : i < 3 ? 1 : 2]);
+        r.devices.back().name += " " + std::to_string(host) + "." + std::to_string(i);
+        r.devices.back().site = host;
+        r.devices.back().fee_bytes = 100 * mib;
+      }
+    for (std::uint32_t host = 0; two_drivers && host < 64; ++host)
+      for (std::uint32_t card = 1; card <= 2; ++card)
+        r.pools.push_back({"the memory of card " + std::to_string(host * 2 + card),
+                           {host * 5 + card, host * 5 + card + 2},
+                           2 * gib});
+    return r;
+  };
+  const auto one = placement::plan(hosts(false));
+  ASSERT_TRUE(one.has_value()) << one.error().message;
+  const request r = hosts(true);
+  const auto two = placement::plan(r);
+  ASSERT_TRUE(two.has_value()) << two.error().message;
+  const auto legal = placement::check(r, two->where);
+  EXPECT_TRUE(legal.has_value()) << legal.error().message;
+  EXPECT_LE(two->predicted.token_s, one->predicted.token_s * 1.02);
+  EXPECT_LE(two->bound_s, two->predicted.token_s);
 }
 
 }  // namespace

@@ -81,7 +81,10 @@ TAKEN = [
     [("for_each: gpu", "for_each: tenant"), (ENTER, "{metric: tenant.sessions, above: 8}"),
      (LEAVE, "{metric: tenant.sessions, below: 4}"), (EMERGENCY, ""), (DO, "{spill: kv, to: cpu, order: longest_idle}")],
     [("move: layers", "spill: cheaper")],
-    [("move: layers", "move: experts, from: [cpu, 'vulkan:*']"), ("to: [vulkan:x, cpu]", "to: itself")],
+    [(ENTER, "{metric: vram.used_ratio, below: 50%, held: 5s}"), (LEAVE, "{metric: vram.used_ratio, above: 70%}"),
+     (EMERGENCY, ""), ("move: layers", "move: experts, from: [cpu, 'vulkan:*']"), ("to: [vulkan:x, cpu]", "to: itself")],
+    [("to: [vulkan:x, cpu]", "to: vulkan")],
+    [("to: [vulkan:x, cpu]", "to: [cuda, cpu]")],
     [("    undo: restore\n", "")],
     [("    limit: {bytes: 4GiB, per: 10s}\n", "")],
 ]

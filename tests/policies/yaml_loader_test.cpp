@@ -136,7 +136,7 @@ INSTANTIATE_TEST_SUITE_P(
         bad_case{"move: layers, order: largest_first, until: leave", "spill: cheaper, until: all",
                  "must know how much is to leave"},
         bad_case{"move: layers", "move: layers, spill: kv", "'do' holds one verb"},
-        bad_case{"[vulkan:x, cpu]", "gpu0", "a device is named by kind and identity"},
+        bad_case{"[vulkan:x, cpu]", "gpu0", "a device is named by driver and identity"},
         bad_case{"until: leave", "until: soon", "'until' must be leave, all or a number of bytes"},
         bad_case{"terrane/v1", "terrane/v2", "p.yaml:1:13: error: 'apiVersion' must be terrane/v1"},
         bad_case{"bytes: 4GiB", "bytes: 0", "needs bytes and a time above zero"},
