@@ -6,6 +6,8 @@ ipc::path_way to_protocol(engine::copy_way w) {
   switch (w) {
     case engine::copy_way::peer:
       return ipc::path_way::peer;
+    case engine::copy_way::shared:
+      return ipc::path_way::shared;
     case engine::copy_way::memory:
       return ipc::path_way::memory;
     case engine::copy_way::host:

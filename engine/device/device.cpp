@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "engine/device/shared_memory.hpp"
 #include "engine/tuning/device_tuning.hpp"
 
 namespace terrane::engine {
@@ -82,12 +83,15 @@ std::shared_ptr<device::card_account> device::account_of(const std::string& card
   return account;
 }
 
-const std::string& device::no_direct_path(device&) {
+const std::string& device::no_direct_path(device& from) {
   static const std::string none = "these two devices have no path but through host memory";
-  return none;
+  auto* importer = dynamic_cast<imports_memory*>(&from);
+  return importer == nullptr ? none : importer->no_shared_path(*this);
 }
 
-result<void> device::copy_direct(device& from, std::span<const copy_range>) {
+result<void> device::copy_direct(device& from, std::span<const copy_range> ranges) {
+  if (auto* importer = dynamic_cast<imports_memory*>(&from); importer != nullptr)
+    return importer->copy_shared(from, *this, ranges);
   return fail(error_code::unsupported,
               "a direct copy from " + from.info().name + ": " + no_direct_path(from), info_.name);
 }
@@ -127,11 +131,12 @@ result<std::unique_ptr<device_memory>> device::allocate(std::size_t bytes, memor
                           std::to_string(limit) + " bytes are in use",
                       info_.name);
   }
-  result<std::unique_ptr<device_memory>> made = content == 0 ? nullptr : take_kept(bytes, content);
-  if (*made == nullptr) made = allocate_memory(bytes);
+  result<std::unique_ptr<device_memory>> made =
+      content == 0 ? nullptr : take_kept(bytes, use, content);
+  if (*made == nullptr) made = allocate_memory(bytes, use);
   if (!made && made.error().code == error_code::no_room && !card_->keepers.empty()) {
     for (device* keeper : card_->keepers) keeper->trim();
-    made = allocate_memory(bytes);
+    made = allocate_memory(bytes, use);
   }
   if (!made) return made;
   return std::make_unique<accounted_memory>(std::move(*made), used_[static_cast<std::size_t>(use)],

@@ -29,6 +29,8 @@ enum class device_kind { cpu, vulkan, cuda };
 const char* to_string(device_kind kind);
 
 // Who a byte on a device belongs to. Every allocation has one.
+// Staging is what this process writes for kernels, or they for it; it is not copied to other
+// devices.
 enum class memory_use : std::uint8_t { weights, kv, scratch, staging };
 inline constexpr std::size_t memory_use_count = 4;
 const char* to_string(memory_use use);
@@ -184,9 +186,12 @@ class device {
 
  protected:
   explicit device(device_info info);
-  virtual result<std::unique_ptr<device_memory>> allocate_memory(std::size_t bytes) = 0;
+  virtual result<std::unique_ptr<device_memory>> allocate_memory(std::size_t bytes,
+                                                                 memory_use use) = 0;
   // Memory that was given back with this content and holds it still, or null.
-  virtual std::unique_ptr<device_memory> take_kept(std::size_t, std::uint64_t) { return nullptr; }
+  virtual std::unique_ptr<device_memory> take_kept(std::size_t, memory_use, std::uint64_t) {
+    return nullptr;
+  }
   // Says whether this device may keep memory, so that whoever finds no room on its card has it
   // trimmed. To be said no more before what trim() needs is destroyed.
   void keeps_memory(bool does);

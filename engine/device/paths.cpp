@@ -6,6 +6,8 @@ const char* to_string(copy_way way) {
   switch (way) {
     case copy_way::peer:
       return "peer";
+    case copy_way::shared:
+      return "shared";
     case copy_way::memory:
       return "memory";
     case copy_way::host:
@@ -32,11 +34,12 @@ std::vector<copy_path> find_paths(std::span<device* const> devices) {
     for (std::uint32_t b = 0; b < devices.size(); b++) {
       if (a == b) continue;
       device &from = *devices[a], &to = *devices[b];
-      copy_path path{a, b, copy_way::peer, ""};
+      const bool alike = from.info().kind == to.info().kind,
+                 one_card = !from.info().card.empty() && from.info().card == to.info().card;
+      copy_path path{a, b, one_card ? copy_way::shared : copy_way::peer, ""};
       if (const std::string& why = to.no_direct_path(from); !why.empty()) {
         path.way = way_through_the_host(from, to);
-        const bool alike = from.info().kind == to.info().kind;
-        if (alike && path.way == copy_way::staged) path.no_direct = why;
+        if ((alike || one_card) && path.way == copy_way::staged) path.no_direct = why;
       }
       out.push_back(std::move(path));
     }

@@ -19,6 +19,15 @@ std::vector<float> make_rope_table(const rope_settings& rope, std::uint32_t posi
   return kernels::rope_table(p, positions);
 }
 
+result<void> write_zeros(device& on, device_memory& to, std::uint64_t bytes) {
+  const std::vector<std::byte> zeros(std::min<std::uint64_t>(bytes, 4U << 20));
+  for (std::uint64_t at = 0; at < bytes; at += zeros.size()) {
+    const std::size_t n = std::min<std::uint64_t>(zeros.size(), bytes - at);
+    if (result<void> ok = on.write(to, at, std::span(zeros).first(n)); !ok) return ok;
+  }
+  return {};
+}
+
 }  // namespace
 
 workspace::workspace(device& on, const model& of, const workspace_shape& shape)
@@ -46,8 +55,9 @@ workspace::workspace(device& on, const model& of, const workspace_shape& shape)
     next += (bytes + area_alignment - 1) / area_alignment * area_alignment;
     return made;
   };
-  areas_.inputs = area(4 * (1 + 4 * rows));
-  areas_.page_tables = area(std::uint64_t{c.layers} * shape.slots * shape.pages_per_slot() * 8);
+  inputs_ = area(4 * (1 + 4 * rows));
+  page_tables_ = area(std::uint64_t{c.layers} * shape.slots * shape.pages_per_slot() * 8);
+  next = 0;
   for (const rope_settings& rope : c.ropes)
     areas_.ropes.push_back(area(std::uint64_t{shape.context_tokens} * rope.rotated * 4));
   areas_.hidden = area(rows * c.hidden * 4);
@@ -80,7 +90,7 @@ std::uint64_t usual_attention_bytes(const device_info& on) {
 
 std::uint64_t workspace::bytes(device& on, const model& of, const workspace_shape& shape) {
   const workspace on_paper(on, of, shape);
-  return on_paper.areas_.total + on_paper.logits_bytes();
+  return on_paper.areas_.total + on_paper.written_bytes() + on_paper.logits_bytes();
 }
 
 std::uint32_t workspace::rows_attended_together(std::uint32_t rows, std::uint32_t chunks) const {
@@ -101,18 +111,17 @@ result<std::unique_ptr<workspace>> workspace::make(device& on, const model& of,
   result<std::unique_ptr<device_memory>> memory = on.allocate(w->areas_.total, memory_use::scratch);
   if (!memory) return tl::unexpected<error>(memory.error());
   w->memory_ = std::move(*memory);
+  memory = on.allocate(w->written_bytes(), memory_use::staging);
+  if (!memory) return tl::unexpected<error>(memory.error());
+  w->written_ = std::move(*memory);
   memory = on.allocate_results(w->logits_bytes());
   if (!memory) return tl::unexpected<error>(memory.error());
   w->logits_ = std::move(*memory);
   // Everything starts as zero, as kernels may read rows that no step has written yet; but not the
   // partials: of a long context they are much, and a host gives memory only to what is written.
-  const std::uint64_t end = w->areas_.partials.offset;
-  const std::vector<std::byte> zeros(std::min<std::uint64_t>(end, 4U << 20));
-  for (std::uint64_t at = 0; at < end; at += zeros.size()) {
-    const std::size_t n = std::min<std::uint64_t>(zeros.size(), end - at);
-    result<void> ok = on.write(*w->memory_, at, std::span(zeros).first(n));
-    if (!ok) return tl::unexpected<error>(ok.error());
-  }
+  result<void> zeroed = write_zeros(on, *w->memory_, w->areas_.partials.offset);
+  if (zeroed) zeroed = write_zeros(on, *w->written_, w->written_bytes());
+  if (!zeroed) return tl::unexpected<error>(zeroed.error());
   for (std::size_t r = 0; r < w->areas_.ropes.size(); r++) {
     const std::vector<float> rope = make_rope_table(of.config().ropes[r], shape.context_tokens);
     result<void> ok =
@@ -138,14 +147,13 @@ step_logits workspace::read_logits(std::uint32_t row, std::span<float> copy) con
 }
 
 result<void> workspace::write_inputs(const step_inputs& inputs) {
-  return device_.write_for_next(*memory_, areas_.inputs.offset,
-                                std::as_bytes(std::span(inputs.words)));
+  return device_.write_for_next(*written_, inputs_.offset, std::as_bytes(std::span(inputs.words)));
 }
 
 result<void> workspace::write_page_tables(std::uint32_t slot,
                                           std::span<const std::uint64_t> addresses) {
   const std::uint64_t entry = std::uint64_t{slot} * page_table_stride();
-  return device_.write(*memory_, areas_.page_tables.offset + entry * 8, std::as_bytes(addresses));
+  return device_.write(*written_, page_tables_.offset + entry * 8, std::as_bytes(addresses));
 }
 
 }  // namespace terrane::engine

@@ -1,6 +1,6 @@
 // What a device needs beside weights and KV pages to take part in a step: the step's inputs, the
-// hidden state and everything between it and the logits, the rotary table, and the page tables. One
-// allocation, made before the device gets its first part, so that a step never allocates.
+// hidden state and everything between it and the logits, the rotary table, and the page tables.
+// Made before the device gets its first part, so that a step never allocates.
 //
 // Belongs to the step loop; made by whoever prepares a device.
 #pragma once
@@ -76,7 +76,7 @@ class workspace {
   }
 
   // Addresses of the step's inputs.
-  std::uint64_t rows_word() const { return address(areas_.inputs); }
+  std::uint64_t rows_word() const { return written_address(inputs_); }
   std::uint64_t tokens() const { return rows_word() + 4; }
   std::uint64_t positions() const { return tokens() + 4ULL * shape_.rows; }
   std::uint64_t slots() const { return positions() + 4ULL * shape_.rows; }
@@ -84,7 +84,7 @@ class workspace {
   // Tables are [slots][layers][pages_per_slot()] addresses, so that those of a session lie
   // together: a layer's first, and how many entries on a slot's next.
   std::uint64_t page_table(std::uint32_t layer) const {
-    return address(areas_.page_tables) + std::uint64_t{layer} * shape_.pages_per_slot() * 8;
+    return written_address(page_tables_) + std::uint64_t{layer} * shape_.pages_per_slot() * 8;
   }
   std::uint32_t page_table_stride() const { return layers_ * shape_.pages_per_slot(); }
 
@@ -93,7 +93,6 @@ class workspace {
   std::uint32_t rows_attended_together(std::uint32_t rows, std::uint32_t chunks) const;
 
   struct areas {
-    workspace_area inputs, page_tables;
     std::vector<workspace_area> ropes;             // a table for each of model_config::ropes
     workspace_area hidden;                         // f32 [rows][hidden]
     workspace_area branch;                         // what comes to hidden once it is normalised
@@ -129,15 +128,21 @@ class workspace {
     return std::uint64_t{shape_.logit_rows()} * logits_stride_ * 4;
   }
   std::uint64_t logits_bytes() const;
+  std::uint64_t written_bytes() const { return page_tables_.offset + page_tables_.bytes; }
+  std::uint64_t written_address(const workspace_area& area) const {
+    return (written_ == nullptr ? 0 : written_->address()) + area.offset;
+  }
 
   device& device_;
   workspace_shape shape_;
   std::uint32_t layers_;
   std::uint32_t partial_row_bytes_;
   areas areas_;
+  workspace_area inputs_, page_tables_;  // of written_
   std::uint32_t qkv_stride_ = 0, hidden_stride_ = 0, attended_stride_ = 0, gate_up_stride_ = 0,
                 logits_stride_ = 0, peaks_ = 0;
-  std::unique_ptr<device_memory> memory_, logits_;
+  // What kernels use among themselves, what this process writes, and what it reads.
+  std::unique_ptr<device_memory> memory_, written_, logits_;
 };
 
 constexpr std::uint32_t round_up_32(std::uint32_t n) { return (n + 31) / 32 * 32; }

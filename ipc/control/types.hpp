@@ -94,7 +94,7 @@ BOOST_DESCRIBE_STRUCT(device_info, (),
                        weights_bytes, kv_bytes, scratch_bytes, staging_bytes, reserve_bytes,
                        others_bytes, temperature_c, parts))
 
-BOOST_DEFINE_ENUM_CLASS(path_way, peer, memory, host, staged)
+BOOST_DEFINE_ENUM_CLASS(path_way, peer, shared, memory, host, staged)
 
 struct device_path {
   std::string from;

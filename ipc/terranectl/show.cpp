@@ -86,6 +86,8 @@ std::string way_text(path_way way) {
   switch (way) {
     case path_way::peer:
       return "card to card, probed by checksum";
+    case path_way::shared:
+      return "within the card, probed by checksum";
     case path_way::memory:
       return "within the host's memory";
     case path_way::host:

@@ -41,7 +41,7 @@ result<void> forwarding_device::read(const engine::device_memory& from, std::siz
 }
 
 result<std::unique_ptr<engine::device_memory>> forwarding_device::allocate_memory(
-    std::size_t bytes) {
+    std::size_t bytes, engine::memory_use) {
   return inner_->allocate(bytes, engine::memory_use::staging);
 }
 

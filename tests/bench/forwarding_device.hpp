@@ -27,7 +27,8 @@ class forwarding_device : public engine::device {
   engine::device& inner() { return *inner_; }
 
  private:
-  result<std::unique_ptr<engine::device_memory>> allocate_memory(std::size_t bytes) override;
+  result<std::unique_ptr<engine::device_memory>> allocate_memory(std::size_t bytes,
+                                                                 engine::memory_use) override;
 
   std::unique_ptr<engine::device> inner_;
 };

@@ -72,7 +72,8 @@ class interpreter_device final : public engine::device {
     info.host_memory = true;
     return info;
   }
-  result<std::unique_ptr<engine::device_memory>> allocate_memory(std::size_t bytes) override {
+  result<std::unique_ptr<engine::device_memory>> allocate_memory(std::size_t bytes,
+                                                                 engine::memory_use) override {
     auto* at = static_cast<std::byte*>(::operator new (bytes, std::align_val_t{256}));
     return std::make_unique<heap_memory>(at, bytes);
   }

@@ -9,7 +9,7 @@ struct move_options {
   model_choice model;  // exactly two devices: from and to
   std::uint32_t context = 2000;
   std::uint32_t repeat = 10;  // moves there and back, each counted
-  std::uint32_t settle = 3;   // tokens between two moves
+  std::uint32_t settle = 16;  // tokens between two moves
   std::uint64_t seed = 1;
 };
 result<boost::json::object> run_move(const move_options& options);

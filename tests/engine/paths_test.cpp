@@ -22,6 +22,7 @@ class card final : public bench::forwarding_device {
     probed++;
     return from.info().kind == info_.kind ? no_path_ : device::no_direct_path(from);
   }
+  void lies_on(const std::string& one_card) { info_.card = one_card; }
   int probed = 0;
 
  private:
@@ -50,6 +51,21 @@ TEST(paths, are_named_for_each_two_devices_and_probed) {
   EXPECT_EQ(between(2, 4).way, copy_way::staged);
   EXPECT_EQ(between(2, 4).no_direct, "");  // two drivers have none, and nobody expects it
   EXPECT_EQ(one.probed, 4);
+}
+
+TEST(paths, within_a_card_are_shared) {
+  card here(device_kind::cuda, "cuda:1", ""), there(device_kind::cuda, "cuda:1 again", "");
+  for (card* c : {&here, &there}) c->lies_on("1");
+  const std::vector<device*> all = {&here, &there};
+  for (const copy_path& p : find_paths(all)) EXPECT_EQ(p.way, copy_way::shared);
+  // Where they share nothing after all, users wonder why.
+  card other(device_kind::vulkan, "vulkan:1", "");
+  other.lies_on("1");
+  const std::vector<device*> two = {&here, &other};
+  for (const copy_path& p : find_paths(two)) {
+    EXPECT_EQ(p.way, copy_way::staged);
+    EXPECT_NE(p.no_direct, "");
+  }
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ class cpu_device : public device {
   }
 
  private:
-  result<std::unique_ptr<device_memory>> allocate_memory(std::size_t bytes) override {
+  result<std::unique_ptr<device_memory>> allocate_memory(std::size_t bytes, memory_use) override {
     return allocate_host_memory(bytes);
   }
 

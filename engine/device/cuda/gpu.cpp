@@ -178,17 +178,18 @@ result<void> gpu::submit(command_list& list) {
 result<void> gpu::wait() {
   result<void> ok = card_->enter();
   if (!ok || running_ == nullptr) return ok;
-  constexpr std::chrono::microseconds early{150};
   const std::shared_ptr<recorded_graph> ran = std::move(running_);
-  const auto wake_at = submitted_at_ + ran->usual - early;
-  if (wake_at > std::chrono::steady_clock::now()) std::this_thread::sleep_until(wake_at);
-  const CUresult first_look = card_->functions().cuEventQuery(ended_);
-  if (first_look != CUDA_ERROR_NOT_READY) {
-    ran->usual -= std::min<std::chrono::nanoseconds>(ran->usual, early);  // before, who knows when
-    return card_->check(first_look, "cuEventQuery");
+  const auto wake_at = submitted_at_ + ran->usual.quiet();
+  if (wake_at > std::chrono::steady_clock::now()) {
+    std::this_thread::sleep_until(wake_at);
+    const CUresult first_look = card_->functions().cuEventQuery(ended_);
+    if (first_look != CUDA_ERROR_NOT_READY) {
+      ran->usual.ended_unseen();
+      return card_->check(first_look, "cuEventQuery");
+    }
   }
   ok = card_->wait(ended_);
-  ran->usual = std::chrono::steady_clock::now() - submitted_at_;
+  ran->usual.ended(std::chrono::steady_clock::now() - submitted_at_);
   return ok;
 }
 
@@ -233,19 +234,32 @@ result<void> gpu::write_for_next(device_memory& to, std::size_t offset,
 
 const std::string& gpu::no_direct_path(device& from) {
   auto* other = dynamic_cast<gpu*>(&from);
-  return other == nullptr ? device::no_direct_path(from) : peers_.no_path(other->parts());
+  return other == nullptr ? no_shared_path(from) : peers_.no_path(other->parts());
 }
 
 result<void> gpu::copy_direct(device& from, std::span<const copy_range> ranges) {
   auto* other = dynamic_cast<gpu*>(&from);
-  if (other == nullptr || !peers_.no_path(other->parts()).empty())
-    return device::copy_direct(from, ranges);
+  if (other == nullptr) return copy_shared(from, *this, ranges);
+  if (!peers_.no_path(other->parts()).empty()) return device::copy_direct(from, ranges);
   for (const copy_range& r : ranges) {
     result<void> ok = other->check_range(*r.from, r.from_offset, r.bytes);
     if (ok) ok = check_range(*r.to, r.to_offset, r.bytes);
     if (!ok) return ok;
   }
   return peers_.copy(other->parts(), ranges);
+}
+
+result<void> gpu::copy_shared(device& from, device& to, std::span<const copy_range> ranges) {
+  device& other = &to == this ? from : to;
+  if (const std::string& why = shared_.no_path(other); !why.empty())
+    return fail(error_code::unsupported, "a direct copy with " + other.info().name + ": " + why,
+                info().name);
+  for (const copy_range& r : ranges) {
+    result<void> ok = check_range(*r.from, r.from_offset, r.bytes);
+    if (ok) ok = check_range(*r.to, r.to_offset, r.bytes);
+    if (!ok) return ok;
+  }
+  return shared_.copy(from, to, ranges);
 }
 
 std::uint64_t gpu::driver_used_bytes() const {

@@ -5,16 +5,18 @@
 #include <chrono>
 
 #include "engine/device/cuda/arena_pool.hpp"
+#include "engine/device/cuda/card_copier.hpp"
 #include "engine/device/cuda/copier.hpp"
 #include "engine/device/cuda/cuda_device.hpp"
 #include "engine/device/cuda/graph_cache.hpp"
 #include "engine/device/cuda/kernel_store.hpp"
-#include "engine/device/cuda/peer_copier.hpp"
+#include "engine/device/cuda/peer_paths.hpp"
 #include "engine/device/cuda/pinned_memory.hpp"
+#include "engine/device/cuda/shared_paths.hpp"
 
 namespace terrane::engine::cuda {
 
-class gpu : public device, public copies_many {
+class gpu : public device, public copies_many, public imports_memory {
  public:
   static result<std::unique_ptr<device>> open(const driver& d, const physical_device& p,
                                               const cuda_options& options);
@@ -38,6 +40,8 @@ class gpu : public device, public copies_many {
   }
   const std::string& no_direct_path(device& from) override;
   result<void> copy_direct(device& from, std::span<const copy_range> ranges) override;
+  const std::string& no_shared_path(device& other) override { return shared_.no_path(other); }
+  result<void> copy_shared(device& from, device& to, std::span<const copy_range> ranges) override;
   std::uint64_t driver_used_bytes() const override;
   std::optional<error> lost() const override {
     const result<void> whole = card_->fault();
@@ -52,10 +56,11 @@ class gpu : public device, public copies_many {
   }
 
  protected:
-  result<std::unique_ptr<device_memory>> allocate_memory(std::size_t bytes) override {
+  result<std::unique_ptr<device_memory>> allocate_memory(std::size_t bytes, memory_use) override {
     return pool_.allocate(bytes);
   }
-  std::unique_ptr<device_memory> take_kept(std::size_t bytes, std::uint64_t content) override {
+  std::unique_ptr<device_memory> take_kept(std::size_t bytes, memory_use,
+                                           std::uint64_t content) override {
     return pool_.take_kept(bytes, content);
   }
 
@@ -65,11 +70,13 @@ class gpu : public device, public copies_many {
         card_(std::move(card)),
         pool_(*card_),
         copier_(*card_),
-        peers_(parts()),
+        between_(*card_),
+        peers_(parts(), between_),
+        shared_(*this, *card_, between_),
         kernels_(*card_, options.cache_folder) {
     keeps_memory(true);
   }
-  card_parts parts() { return {*card_, pool_, copier_}; }
+  card_parts parts() { return {*this, *card_, pool_}; }
   result<void> prepare();
   result<void> check_phases(std::span<const dispatch> phases) const;
   result<void> check_range(const device_memory& m, std::size_t offset, std::size_t bytes) const;
@@ -81,7 +88,9 @@ class gpu : public device, public copies_many {
   std::unique_ptr<context> card_;
   arena_pool pool_;
   copier copier_;
-  peer_copier peers_;
+  card_copier between_;
+  peer_paths peers_;
+  shared_paths shared_;
   kernel_store kernels_;
   std::mutex recording_access_;
   CUstream recording_ = nullptr;             // lists are captured from it, nothing runs on it

@@ -5,13 +5,13 @@
 // from them alone. Used under a lock of its owner.
 #pragma once
 
-#include <chrono>
 #include <list>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "engine/device/cuda/context.hpp"
+#include "engine/device/cuda/run_time.hpp"
 
 namespace terrane::engine::cuda {
 
@@ -28,8 +28,7 @@ struct recorded_graph {
   const context& card;
   const std::vector<dispatch> phases;
   std::vector<CUgraphExec> pieces;
-  // From submission to the end, as it was lately. For the thread that submits and waits.
-  std::chrono::nanoseconds usual{0};
+  run_time usual;  // for the thread that submits and waits
 };
 
 class graph_cache {

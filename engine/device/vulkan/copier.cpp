@@ -44,7 +44,7 @@ result<void> copier::prepare() {
         !ok)
       return ok;
   }
-  auto staging = arena::create(device_, 2 * half_bytes, device_.physical().staging_type, true);
+  auto staging = arena::create(device_, 2 * half_bytes, device_.physical().staging);
   if (!staging) return tl::unexpected(staging.error());
   staging_ = std::move(*staging);
   return {};
@@ -52,7 +52,7 @@ result<void> copier::prepare() {
 
 std::uint64_t copier::offset_of(const half& h) const { return &h == &halves_[0] ? 0 : half_bytes; }
 
-result<void> copier::copy(half& h, std::span<const piece> pieces, bool to_device) {
+result<void> copier::send(half& h, std::span<const piece> pieces, bool to_device) {
   const device_functions& vk = device_.functions();
   VkCommandBufferBeginInfo begin{};
   begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
@@ -97,24 +97,12 @@ result<void> copier::finish(half& h) {
 }
 
 result<void> copier::write(std::uint64_t address, std::span<const std::byte> from) {
-  std::lock_guard lock(access_);
-  if (auto ok = prepare(); !ok) return ok;
-  for (std::size_t turn = 0; !from.empty(); turn++) {
-    half& h = halves_[turn % 2];
-    if (auto ok = finish(h); !ok) return ok;
-    std::size_t bytes = std::min<std::size_t>(from.size(), half_bytes);
-    std::memcpy(staging_->host() + offset_of(h), from.data(), bytes);
-    const piece whole{address, 0, bytes};
-    if (auto ok = copy(h, {&whole, 1}, true); !ok) return ok;
-    address += bytes;
-    from = from.subspan(bytes);
-  }
-  for (half& h : halves_)
-    if (auto ok = finish(h); !ok) return ok;
-  return {};
+  // Only read from.
+  const host_range all{address, const_cast<std::byte*>(from.data()), from.size()};
+  return copy({&all, 1}, true);
 }
 
-result<void> copier::read(std::span<const host_range> ranges) {
+result<void> copier::copy(std::span<const host_range> ranges, bool to_device) {
   std::lock_guard lock(access_);
   if (auto ok = prepare(); !ok) return ok;
   result<void> outcome;
@@ -127,14 +115,17 @@ result<void> copier::read(std::span<const host_range> ranges) {
     while (!ranges.empty() && staged < half_bytes) {
       const std::size_t bytes = std::min<std::size_t>(left.bytes, half_bytes - staged);
       pieces.push_back({left.address, staged, bytes});
-      h.into.emplace_back(left.host, bytes);
+      if (to_device)
+        std::memcpy(staging_->host() + offset_of(h) + staged, left.host, bytes);
+      else
+        h.into.emplace_back(left.host, bytes);
       staged += bytes;
       left = {left.address + bytes, left.host + bytes, left.bytes - bytes};
       if (left.bytes != 0) continue;
       ranges = ranges.subspan(1);
       if (!ranges.empty()) left = ranges.front();
     }
-    outcome = copy(h, pieces, false);
+    outcome = send(h, pieces, to_device);
     if (!outcome) h.into.clear();
   }
   // Also after a failure: nothing may be brought into the caller's memory later.

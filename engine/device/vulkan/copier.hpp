@@ -26,10 +26,10 @@ class copier {
   result<void> write(std::uint64_t address, std::span<const std::byte> from);
   result<void> read(std::uint64_t address, std::span<std::byte> to) {
     const host_range all{address, to.data(), to.size()};
-    return read({&all, 1});
+    return copy({&all, 1}, false);
   }
   // As many ranges as have room in a half are one work of the device.
-  result<void> read(std::span<const host_range> ranges);
+  result<void> copy(std::span<const host_range> ranges, bool to_device);
 
  private:
   struct half {
@@ -43,7 +43,7 @@ class copier {
   };
 
   result<void> prepare();
-  result<void> copy(half& h, std::span<const piece> pieces, bool to_device);
+  result<void> send(half& h, std::span<const piece> pieces, bool to_device);
   result<void> finish(half& h);
   std::uint64_t offset_of(const half& h) const;
 

@@ -108,6 +108,7 @@ result<device_functions> instance::functions_of(VkDevice device) const {
   if (!complete)
     return fail(error_code::unsupported, "the Vulkan driver lacks entry points of Vulkan 1.2",
                 "vulkan");
+  resolve(vk_.vkGetDeviceProcAddr(device, "vkGetMemoryFdKHR"), functions.vkGetMemoryFdKHR);
   return functions;
 }
 

@@ -14,15 +14,16 @@
 
 namespace terrane::engine::vulkan {
 
-#define TERRANE_VULKAN_INSTANCE_FUNCTIONS(X)  \
-  X(vkDestroyInstance)                        \
-  X(vkEnumeratePhysicalDevices)               \
-  X(vkGetPhysicalDeviceProperties2)           \
-  X(vkGetPhysicalDeviceFeatures2)             \
-  X(vkGetPhysicalDeviceMemoryProperties2)     \
-  X(vkGetPhysicalDeviceQueueFamilyProperties) \
-  X(vkEnumerateDeviceExtensionProperties)     \
-  X(vkCreateDevice)                           \
+#define TERRANE_VULKAN_INSTANCE_FUNCTIONS(X)     \
+  X(vkDestroyInstance)                           \
+  X(vkEnumeratePhysicalDevices)                  \
+  X(vkGetPhysicalDeviceProperties2)              \
+  X(vkGetPhysicalDeviceFeatures2)                \
+  X(vkGetPhysicalDeviceMemoryProperties2)        \
+  X(vkGetPhysicalDeviceQueueFamilyProperties)    \
+  X(vkGetPhysicalDeviceExternalBufferProperties) \
+  X(vkEnumerateDeviceExtensionProperties)        \
+  X(vkCreateDevice)                              \
   X(vkGetDeviceProcAddr)
 
 #define TERRANE_VULKAN_DEVICE_FUNCTIONS(X) \
@@ -68,6 +69,7 @@ struct instance_functions {
 };
 struct device_functions {
   TERRANE_VULKAN_DEVICE_FUNCTIONS(TERRANE_VULKAN_MEMBER)
+  PFN_vkGetMemoryFdKHR vkGetMemoryFdKHR = nullptr;  // null where its extension is not enabled
 };
 #undef TERRANE_VULKAN_MEMBER
 

@@ -223,15 +223,35 @@ bool choose_memory(const instance_functions& vk, physical_device& d) {
   std::optional<std::uint32_t> visible = find_type(m, own | host, heap);
   std::optional<std::uint32_t> plain = find_type(m, own, heap);
   if (!plain) return false;
-  d.mapped = visible.has_value();
   d.quick_to_read = quick.has_value();
-  d.memory_type = quick ? *quick : visible ? *visible : *plain;
+  d.memory = {quick ? *quick : visible ? *visible : *plain, visible.has_value(), false};
+  d.exported = {*plain, false, true};
   std::optional<std::uint32_t> staging = find_type(m, host | cached, std::nullopt);
   d.staging_is_cached = staging.has_value();
   if (!staging) staging = find_type(m, host, std::nullopt);
   if (!staging) return false;
-  d.staging_type = *staging;
+  d.staging = {*staging, true, false};
   return true;
+}
+
+// Memory of a card is exported to the other drivers of it as file descriptors.
+std::string why_no_export(const instance_functions& vk, const reported& r,
+                          const physical_device& d) {
+  if (d.info.card.empty()) return "it has no card of its own";
+  if (r.extensions.count(VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME) == 0)
+    return std::string("its Vulkan driver has no ") + VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME;
+  VkPhysicalDeviceExternalBufferInfo asked{};
+  asked.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_BUFFER_INFO;
+  asked.usage = arena_usage;
+  asked.handleType = exported_handle;
+  VkExternalBufferProperties offered{};
+  offered.sType = VK_STRUCTURE_TYPE_EXTERNAL_BUFFER_PROPERTIES;
+  vk.vkGetPhysicalDeviceExternalBufferProperties(d.handle, &asked, &offered);
+  const VkExternalMemoryFeatureFlags features =
+      offered.externalMemoryProperties.externalMemoryFeatures;
+  const bool exports = (features & VK_EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT) != 0,
+             dedicated = (features & VK_EXTERNAL_MEMORY_FEATURE_DEDICATED_ONLY_BIT) != 0;
+  return exports && !dedicated ? "" : "its Vulkan driver does not export buffers like these";
 }
 
 physical_device judge(const instance_functions& vk, VkPhysicalDevice handle) {
@@ -251,6 +271,7 @@ physical_device judge(const instance_functions& vk, VkPhysicalDevice handle) {
     d.refused = "it has no queue that computes";
   else if (!choose_memory(vk, d))
     d.refused = "it has no memory of its own that buffers may use";
+  d.no_export = why_no_export(vk, r, d);
   return d;
 }
 

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "engine/device/host_copies.hpp"
+#include "engine/device/shared_memory.hpp"
 #include "engine/device/vulkan/copier.hpp"
 #include "engine/device/vulkan/half_probe.hpp"
 #include "engine/device/vulkan/pipeline_store.hpp"
@@ -38,7 +39,7 @@ class recorded_list : public command_list {
   list_pool& pool_;
 };
 
-class gpu : public device, public copies_many {
+class gpu : public device, public copies_many, public exports_memory {
  public:
   static result<std::unique_ptr<device>> open(std::shared_ptr<instance> i, const physical_device& p,
                                               const vulkan_options& options);
@@ -54,6 +55,12 @@ class gpu : public device, public copies_many {
                     std::span<std::byte> to) override;
   result<void> read_many(std::span<const host_range> ranges) override;
   result<void> write_many(std::span<const host_range> ranges) override;
+  const std::string& no_export() const override { return no_export_; }
+  result<std::uint64_t> address_elsewhere(const device_memory& of,
+                                          const map_exported& map) override {
+    if (auto whole = device_->fault(); !whole) return tl::unexpected(whole.error());
+    return pool_.address_elsewhere(of.address(), map);
+  }
   std::uint64_t driver_used_bytes() const override {
     return used_by_everybody(device_->owner(), device_->physical());
   }
@@ -65,11 +72,13 @@ class gpu : public device, public copies_many {
   result<std::unique_ptr<device_memory>> allocate_results(std::size_t bytes) override;
 
  protected:
-  result<std::unique_ptr<device_memory>> allocate_memory(std::size_t bytes) override {
-    return pool_.allocate(bytes);
+  result<std::unique_ptr<device_memory>> allocate_memory(std::size_t bytes,
+                                                         memory_use use) override {
+    return pool_.allocate(bytes, exports(use));
   }
-  std::unique_ptr<device_memory> take_kept(std::size_t bytes, std::uint64_t content) override {
-    return pool_.take_kept(bytes, content);
+  std::unique_ptr<device_memory> take_kept(std::size_t bytes, memory_use use,
+                                           std::uint64_t content) override {
+    return pool_.take_kept(bytes, content, exports(use));
   }
 
  private:
@@ -77,9 +86,14 @@ class gpu : public device, public copies_many {
       : device(opened->physical().info),
         device_(std::move(opened)),
         pool_(*device_),
-        copier_(*device_, pool_) {
+        copier_(*device_, pool_),
+        no_export_(device_->physical().no_export) {
+    if (no_export_.empty()) try_export();
     keeps_memory(true);
   }
+  // What this process writes in each step need not be seen elsewhere, and is mapped.
+  bool exports(memory_use use) const { return no_export_.empty() && use != memory_use::staging; }
+  void try_export();
   result<void> prepare(const vulkan_options& options);
   result<void> check_phases(std::span<const dispatch> phases) const;
   result<void> check_range(const device_memory& m, std::size_t offset, std::size_t bytes) const;
@@ -90,6 +104,7 @@ class gpu : public device, public copies_many {
   copier copier_;
   std::unique_ptr<pipeline_store> pipelines_;
   list_pool lists_;
+  std::string no_export_;
 };
 
 result<std::unique_ptr<device>> gpu::open(std::shared_ptr<instance> i, const physical_device& p,
@@ -99,6 +114,12 @@ result<std::unique_ptr<device>> gpu::open(std::shared_ptr<instance> i, const phy
   std::unique_ptr<gpu> made(new gpu(std::move(*opened)));
   if (auto ok = made->prepare(options); !ok) return tl::unexpected(ok.error());
   return made;
+}
+
+// Of which kinds a driver exports memory is known once it is asked to allocate some.
+void gpu::try_export() {
+  const auto made = pool_.allocate(1, true);
+  if (!made) no_export_ = made.error().message;
 }
 
 result<void> gpu::prepare(const vulkan_options& options) {
@@ -134,7 +155,7 @@ class host_arena : public device_memory {
 result<std::unique_ptr<device_memory>> gpu::allocate_results(std::size_t bytes) {
   const physical_device& p = device_->physical();
   if (p.quick_to_read || !p.staging_is_cached) return device::allocate_results(bytes);
-  auto made = arena::create(*device_, bytes, p.staging_type, true);
+  auto made = arena::create(*device_, bytes, p.staging);
   if (!made) return device::allocate_results(bytes);  // not every driver lets kernels write there
   std::memset((*made)->host(), 0, bytes);
   return std::make_unique<host_arena>(std::move(*made));
@@ -258,18 +279,19 @@ result<void> gpu::read(const device_memory& from, std::size_t offset, std::span<
 
 result<void> gpu::read_many(std::span<const host_range> ranges) {
   if (auto whole = device_->fault(); !whole) return whole;
-  return copier_.read(ranges);
+  return copier_.copy(ranges, false);
 }
 
 result<void> gpu::write_many(std::span<const host_range> ranges) {
   if (auto whole = device_->fault(); !whole) return whole;
+  std::vector<host_range> staged;
   for (const host_range& r : ranges) {
     if (std::byte* mapped = pool_.find(r.address).mapped)
       std::memcpy(mapped, r.host, r.bytes);
-    else if (auto ok = copier_.write(r.address, {r.host, r.bytes}); !ok)
-      return ok;
+    else
+      staged.push_back(r);
   }
-  return {};
+  return staged.empty() ? result<void>{} : copier_.copy(staged, true);
 }
 
 // With code as quick as the device shows that it can take.

@@ -469,5 +469,26 @@ TEST_F(cuda_device, a_card_is_not_given_out_twice) {
   EXPECT_TRUE((*again)->allocate(part, memory_use::weights).has_value());
 }
 
+// A step right after a move may be held up; what follows must not be waited for as long.
+TEST(cuda_run_time, of_a_run_that_was_held_up_is_not_slept_away) {
+  using namespace std::chrono_literals;
+  run_time t;
+  EXPECT_EQ(t.quiet(), 0ms);
+  t.ended(6ms);
+  EXPECT_EQ(t.quiet(), 0ms);
+  t.ended(2ms);
+  EXPECT_EQ(t.quiet(), 1850us);
+  t.ended(2ms);
+  t.ended(6ms);
+  EXPECT_EQ(t.quiet(), 1850us);
+  t.ended(6ms);
+  EXPECT_EQ(t.quiet(), 5850us);
+  t.ended_unseen();
+  EXPECT_EQ(t.quiet(), 0ms);
+  t.ended(100us);
+  t.ended(100us);
+  EXPECT_EQ(t.quiet(), 0ms);
+}
+
 }  // namespace
 }  // namespace terrane::engine::cuda

@@ -5,6 +5,9 @@
 #include <cstring>
 #include <memory>
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 namespace terrane::engine::cuda {
 
 namespace {
@@ -35,6 +38,7 @@ struct hidden_state {
   std::map<std::uint64_t, std::unique_ptr<fake_memory>> memory;           // handles of cuMemCreate
   std::map<std::uint64_t, std::pair<std::uint64_t, std::size_t>> mapped;  // address -> handle, size
   std::map<std::uint64_t, fake_memory> plain;                             // of cuMemAlloc
+  std::set<std::uint64_t> imported;  // addresses of what other drivers exported
 };
 hidden_state& hidden() {
   static hidden_state h;
@@ -289,6 +293,7 @@ void fill_memory(driver_functions& cu) {
     return fake().things++, CUDA_SUCCESS;
   };
   cu.cuMemFree = [](CUdeviceptr at) -> CUresult {
+    if (hidden().imported.erase(at) != 0) return fake().things--, CUDA_SUCCESS;
     if (hidden().plain.erase(at) == 0) return CUDA_ERROR_INVALID_VALUE;
     std::free(here(at));
     return fake().things--, CUDA_SUCCESS;
@@ -317,6 +322,39 @@ void fill_memory(driver_functions& cu) {
     copy(here(to), here(from), n);
     if (fake().peer_damages) *static_cast<unsigned char*>(here(to)) ^= 1;
     return CUDA_SUCCESS;
+  };
+}
+
+// What another driver exported is a file that can be mapped.
+struct fake_import {
+  void* at = nullptr;
+  std::size_t bytes = 0;
+};
+
+void fill_imports(driver_functions& cu) {
+  cu.cuImportExternalMemory = [](CUexternalMemory* m,
+                                 const CUDA_EXTERNAL_MEMORY_HANDLE_DESC* what) -> CUresult {
+    FAKE_CALL_ON_CARD("cuImportExternalMemory");
+    void* at = ::mmap(nullptr, what->size, PROT_READ | PROT_WRITE, MAP_SHARED, what->handle.fd, 0);
+    if (at == MAP_FAILED) return CUDA_ERROR_OPERATING_SYSTEM;
+    ::close(what->handle.fd);
+    *m = make_handle<CUexternalMemory>(new fake_import{at, what->size});
+    return CUDA_SUCCESS;
+  };
+  cu.cuExternalMemoryGetMappedBuffer = [](CUdeviceptr* at, CUexternalMemory m,
+                                          const CUDA_EXTERNAL_MEMORY_BUFFER_DESC* d) -> CUresult {
+    FAKE_CALL_ON_CARD("cuExternalMemoryGetMappedBuffer");
+    const auto* import = reinterpret_cast<fake_import*>(m);
+    if (d->offset + d->size > import->bytes) return CUDA_ERROR_INVALID_VALUE;
+    *at = reinterpret_cast<CUdeviceptr>(import->at);
+    hidden().imported.insert(*at);
+    return fake().things++, CUDA_SUCCESS;
+  };
+  cu.cuDestroyExternalMemory = [](CUexternalMemory m) -> CUresult {
+    auto* import = reinterpret_cast<fake_import*>(m);
+    ::munmap(import->at, import->bytes);
+    delete import;
+    return fake().things--, CUDA_SUCCESS;
   };
 }
 
@@ -446,6 +484,7 @@ driver fake_driver::table() const {
   fill_context(d.functions);
   fill_mapped_memory(d.functions);
   fill_memory(d.functions);
+  fill_imports(d.functions);
   fill_code(d.functions);
   fill_graphs(d.functions);
   d.version = version;

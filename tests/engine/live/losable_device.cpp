@@ -62,7 +62,8 @@ std::optional<error> losable_device::lost() const {
   return error{error_code::device_fault, "its driver answers nothing any more", info().name};
 }
 
-result<std::unique_ptr<engine::device_memory>> losable_device::allocate_memory(std::size_t bytes) {
+result<std::unique_ptr<engine::device_memory>> losable_device::allocate_memory(std::size_t bytes,
+                                                                               engine::memory_use) {
   result<void> ok = call();
   if (!ok) return tl::unexpected<error>(ok.error());
   if (is_last(allocations_left_)) {

@@ -47,7 +47,8 @@ class losable_device final : public engine::device {
   std::optional<error> lost() const override;
 
  private:
-  result<std::unique_ptr<engine::device_memory>> allocate_memory(std::size_t bytes) override;
+  result<std::unique_ptr<engine::device_memory>> allocate_memory(std::size_t bytes,
+                                                                 engine::memory_use) override;
   result<void> call();
 
   std::shared_ptr<shared_cpu> on_;
