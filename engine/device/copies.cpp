@@ -38,6 +38,24 @@ std::size_t sum_of(std::span<const copy_range> ranges) {
   return bytes;
 }
 
+// Those that follow each other at both ends are one: a copy costs a driver microseconds, however
+// short it is.
+std::vector<copy_range> joined(std::span<const copy_range> ranges) {
+  std::vector<copy_range> out;
+  out.reserve(ranges.size());
+  for (const copy_range& r : ranges) {
+    copy_range* last = out.empty() ? nullptr : &out.back();
+    const bool follows = last != nullptr && last->from == r.from && last->to == r.to &&
+                         last->from_offset + last->bytes == r.from_offset &&
+                         last->to_offset + last->bytes == r.to_offset;
+    if (follows)
+      last->bytes += r.bytes;
+    else
+      out.push_back(r);
+  }
+  return out;
+}
+
 // All ranges at once, as far as the devices can do that.
 result<void> copy_many(device& from, device& to, std::span<const copy_range> ranges) {
   const bool reads = ranges.front().from->host() == nullptr,
@@ -85,8 +103,10 @@ result<void> copy_between(device& from, const device_memory& source, std::size_t
   return {};
 }
 
-result<void> copy_between(device& from, device& to, std::span<const copy_range> ranges) {
-  if (ranges.empty()) return {};
+result<void> copy_between(device& from, device& to, std::span<const copy_range> all) {
+  if (all.empty()) return {};
+  const std::vector<copy_range> whole = joined(all);
+  std::span<const copy_range> ranges = whole;
   if (to.no_direct_path(from).empty()) return to.copy_direct(from, ranges);
   // Both in this process: one is written as if it were elsewhere.
   if (ranges.front().from->host() != nullptr && ranges.front().to->host() != nullptr) {

@@ -112,6 +112,9 @@ class command_list {
  public:
   virtual ~command_list() = default;
   std::uint32_t launches = 0;  // dispatches in it
+  // When it was recorded, the device had run all of its kernels before in lists that use it too: a
+  // first run will not take longer than others.
+  bool is_warm = false;
 };
 
 class device_tuning;  // engine/tuning/device_tuning.hpp

@@ -241,7 +241,7 @@ result<void> execution_plan::warm(std::uint32_t device, std::chrono::millisecond
   for (recorded* r : cold) {
     for (const stage& s : r->stages) {
       if (!ok) return ok;
-      if (s.list == nullptr || s.room != &room) continue;
+      if (s.list == nullptr || s.room != &room || s.list->is_warm) continue;
       ok = room.on->submit(*s.list);
       if (ok) ok = room.on->wait();
     }

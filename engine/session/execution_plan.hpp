@@ -67,7 +67,8 @@ class execution_plan {
   // Records what a step of this size needs, if it is new.
   result<void> prepare(step_size size);
   // Runs the lists of a device for steps of few rows once without any, those of fewest rows first,
-  // so that the first step on it finds everything in place. Begins none once `budget` has passed.
+  // so that the first step on it finds everything in place; not what is warm there already, as it
+  // would take the device's time from replies beside. Begins none once `budget` has passed.
   // Only for a device that no running plan uses.
   result<void> warm(std::uint32_t device, std::chrono::milliseconds budget);
   // A step in two halves: begin() records what it needs, if it is new; run() computes it, and

@@ -178,6 +178,8 @@ class step_loop {
   std::uint64_t pages_state() const;
   void add_pages(move_job& job, const session& s) const;
   void prepare_switch(move_job& job);
+  bool is_up_to_date(const move_job& job) const;
+  bool looks_in_the_pause(const move_job& job) const;
   result<std::uint64_t> copy_last_pages(move_job& job);
   kv_page_ptr* page_in_use(const page_move& m);
   void swap_pages(move_job& job);

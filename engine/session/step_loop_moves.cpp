@@ -241,15 +241,28 @@ result<void> step_loop::write_tables(std::span<const slot_tables> tables) {
   return all;
 }
 
+bool step_loop::is_up_to_date(const move_job& job) const {
+  return job.ready && (job.surveyed == pages_state() || job.status.spill);
+}
+
+// Whether pages may be looked at again and copied while replies stand still: those of a long
+// context take milliseconds, unless no other way is left.
+bool step_loop::looks_in_the_pause(const move_job& job) const {
+  constexpr std::size_t few_pages = 1024;
+  const bool one_step_ago = job.ready && steps_ - job.ready_step <= 1;
+  return admissions_held_ || (one_step_ago && job.pages.size() <= few_pages);
+}
+
 result<step_loop::commit_report> step_loop::commit(move_job& job) {
   if (job.cancelled) return fail(error_code::cancelled, "the move was given up");
   const steady_time begin = std::chrono::steady_clock::now();
-  const bool one_step_ago = job.ready && steps_ - job.ready_step <= 1;
+  const error more{error_code::conflict, "pages were added since the last look", {}};
+  const bool in_the_pause = looks_in_the_pause(job);
+  if (!in_the_pause && !is_up_to_date(job)) return tl::unexpected<error>(more);
   if (!survey(job)) {
     const bool all_have_places =
         std::ranges::none_of(job.pages, [](const page_move& m) { return m.to == nullptr; });
-    if (!all_have_places || !(admissions_held_ || one_step_ago))
-      return fail(error_code::conflict, "pages were added since the last look");
+    if (!all_have_places || !in_the_pause) return tl::unexpected<error>(more);
     prepare_switch(job);
   }
   if (needs_lost(job.where_after))

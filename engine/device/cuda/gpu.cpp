@@ -12,6 +12,7 @@ class recorded_list : public command_list {
  public:
   explicit recorded_list(std::shared_ptr<recorded_graph> of) : graph(std::move(of)) {
     launches = static_cast<std::uint32_t>(graph->phases.size());
+    is_warm = graph->launched;
   }
   const std::shared_ptr<recorded_graph> graph;
 };
@@ -169,6 +170,7 @@ result<void> gpu::submit(command_list& list) {
   if (!ok) return ok;
   count_launches(list.launches);
   submitted_at_ = std::chrono::steady_clock::now();
+  recorded.graph->launched = true;
   running_ = recorded.graph;
   return {};
 }

@@ -5,6 +5,7 @@
 // from them alone. Used under a lock of its owner.
 #pragma once
 
+#include <atomic>
 #include <list>
 #include <memory>
 #include <span>
@@ -29,6 +30,7 @@ struct recorded_graph {
   const std::vector<dispatch> phases;
   std::vector<CUgraphExec> pieces;
   run_time usual;  // for the thread that submits and waits
+  std::atomic<bool> launched{false};
 };
 
 class graph_cache {

@@ -5,6 +5,7 @@
 // store owns all pipelines until it goes; any thread, compilations run side by side.
 #pragma once
 
+#include <atomic>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -20,10 +21,14 @@ class pipeline : public device_kernel {
   pipeline(logical_device& device, VkPipeline handle) : device_(device), handle_(handle) {}
   ~pipeline() override;
   VkPipeline handle() const { return handle_; }
+  // Whether a list with it was submitted.
+  bool ran() const { return ran_.load(); }
+  void set_ran() const { ran_.store(true); }
 
  private:
   logical_device& device_;
   VkPipeline handle_;
+  mutable std::atomic<bool> ran_{false};
 };
 
 class pipeline_store {

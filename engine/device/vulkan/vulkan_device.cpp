@@ -1,7 +1,9 @@
 #include "engine/device/vulkan/vulkan_device.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <mutex>
+#include <set>
 
 #include "engine/device/host_copies.hpp"
 #include "engine/device/shared_memory.hpp"
@@ -33,6 +35,7 @@ class recorded_list : public command_list {
   }
   VkCommandBuffer commands = VK_NULL_HANDLE;
   std::uint64_t last_run = 0;
+  std::vector<const pipeline*> pipelines;  // each once
 
  private:
   logical_device& device_;
@@ -204,6 +207,10 @@ result<std::unique_ptr<command_list>> gpu::record(std::span<const dispatch> phas
   if (auto ok = device_->check(vk.vkEndCommandBuffer(list->commands), "vkEndCommandBuffer"); !ok)
     return tl::unexpected(ok.error());
   list->launches = static_cast<std::uint32_t>(phases.size());
+  std::set<const pipeline*> used;
+  for (const dispatch& d : phases) used.insert(static_cast<const pipeline*>(d.kernel));
+  list->pipelines.assign(used.begin(), used.end());
+  list->is_warm = std::ranges::all_of(used, &pipeline::ran);
   return list;
 }
 
@@ -245,6 +252,8 @@ result<void> gpu::submit(command_list& list) {
   auto& recorded = static_cast<recorded_list&>(list);
   result<std::uint64_t> number = device_->steps().submit(recorded.commands);
   if (!number) return tl::unexpected(number.error());
+  if (recorded.last_run == 0)
+    for (const pipeline* p : recorded.pipelines) p->set_ran();
   recorded.last_run = *number;
   count_launches(list.launches);
   return {};

@@ -469,6 +469,24 @@ TEST_F(cuda_device, a_card_is_not_given_out_twice) {
   EXPECT_TRUE((*again)->allocate(part, memory_use::weights).has_value());
 }
 
+TEST_F(cuda_device, a_list_that_ran_before_is_warm) {
+  open();
+  auto kernel = card->compile(add_one());
+  ASSERT_TRUE(kernel.has_value());
+  dispatch d;
+  d.kernel = *kernel;
+  auto first = card->record(std::span(&d, 1)), second = card->record(std::span(&d, 1));
+  ASSERT_TRUE(first && second);
+  EXPECT_FALSE((*first)->is_warm || (*second)->is_warm);
+  ASSERT_TRUE(card->submit(**first).has_value());
+  ASSERT_TRUE(card->wait().has_value());
+  auto third = card->record(std::span(&d, 1));
+  EXPECT_TRUE((*third)->is_warm);
+  d.groups_x = 2;
+  auto other = card->record(std::span(&d, 1));
+  EXPECT_FALSE((*other)->is_warm);
+}
+
 // A step right after a move may be held up; what follows must not be waited for as long.
 TEST(cuda_run_time, of_a_run_that_was_held_up_is_not_slept_away) {
   using namespace std::chrono_literals;
