@@ -11,7 +11,7 @@ namespace {
 
 // Bytes between two calls of a progress function: enough that starting a copy costs little.
 constexpr std::size_t staged_slice_bytes = std::size_t{4} << 20;
-constexpr std::size_t direct_slice_bytes = std::size_t{32} << 20;
+constexpr std::size_t direct_slice_bytes = std::size_t{128} << 20;
 
 // Through this process.
 result<void> copy_staged(device& from, device& to, const copy_range& r,

@@ -23,6 +23,7 @@ struct page_move {
   bool full = false;  // it can never change again, so it may be copied ahead
   bool soon = false;  // it is written, or will be within a page's tokens
   bool copied = false;
+  bool tried = false;         // it was copied once, full or not
   std::uint64_t seen_by = 0;  // the last survey that found it in use
 };
 

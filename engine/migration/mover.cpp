@@ -15,8 +15,9 @@ constexpr int most_rounds = 16;
 constexpr int commits_beside_admissions = 2;
 // How often the observer hears of a move's bytes while it is prepared, about.
 constexpr std::uint64_t progress_reports = 50;
-// Pages of one way that are copied with one call, about: enough that starting a copy costs little.
-constexpr std::size_t copied_at_once = std::size_t{32} << 20;
+// Bytes of one way that are copied with one call, about: enough that starting a copy costs little.
+// Where another driver of the card computes meanwhile, each call takes the card from it once.
+constexpr std::size_t staged_at_once = std::size_t{32} << 20, direct_at_once = 8 * staged_at_once;
 
 link_traffic& traffic_between(std::vector<link_traffic>& all, std::uint32_t from,
                               std::uint32_t to) {
@@ -398,20 +399,20 @@ result<void> mover::bring_pages(move_job& job) {
   for (int round = 0; round < most_rounds; round++) {
     drop_ended(job);
     result<void> ok = take_pages(job);
-    if (ok) ok = copy_pages(job, round == 0);
+    if (ok) ok = copy_pages(job);
     if (!ok) return ok;
     if (loop_.look([&] { return loop_.survey(job); })) return {};
   }
   return {};
 }
 
-// Pages that follow each other and go the same way are copied together. Those that are being
-// written go along the first time: they are copied again in the pause, but then on a way that is
-// open.
-result<void> mover::copy_pages(move_job& job, bool all) {
+// Pages that go the same way are copied together. Those that are being written, and the next, go
+// along once: they are copied again in the pause, but then to memory that is in use already, on a
+// way that is open.
+result<void> mover::copy_pages(move_job& job) {
   std::vector<copy_range> ranges;
   std::vector<page_move*> on_their_way;
-  std::uint64_t bytes = 0, done = 0;
+  std::uint64_t bytes = 0, done = 0, at_once = 0;
   auto send = [&]() -> result<void> {
     if (on_their_way.empty()) return {};
     if (job.cancelled) return fail(error_code::cancelled, "the move was given up");
@@ -423,7 +424,10 @@ result<void> mover::copy_pages(move_job& job, bool all) {
     link_traffic& t = traffic_between(job.traffic, first.from->device(), first.target);
     t.bytes += bytes;
     t.copy_ms += ms_since(begin);
-    for (page_move* m : on_their_way) m->copied = m->full;
+    for (page_move* m : on_their_way) {
+      m->copied = m->full;
+      m->tried = true;
+    }
     add_progress(job, done);
     ranges.clear();
     on_their_way.clear();
@@ -431,12 +435,15 @@ result<void> mover::copy_pages(move_job& job, bool all) {
     return {};
   };
   for (page_move& m : job.pages) {
-    if (m.copied || !(m.full || (all && m.soon))) continue;
+    if (m.copied || !(m.full || (m.soon && !m.tried))) continue;
     const page_move* first = on_their_way.empty() ? &m : on_their_way.front();
     const bool same_way = first->from->device() == m.from->device() && first->target == m.target;
-    if (!same_way || bytes >= copied_at_once) {
+    if (!same_way || bytes >= at_once) {
       result<void> ok = send();
       if (!ok) return ok;
+      device& to = *rooms_[m.target]->on;
+      const bool direct = to.no_direct_path(*rooms_[m.from->device()]->on).empty();
+      at_once = direct ? direct_at_once : staged_at_once;
     }
     const std::size_t page_bytes = rooms_[m.target]->pages.page_bytes();
     ranges.push_back(

@@ -4,6 +4,7 @@
   gpu_table.py table DIR                 all results of a folder as one table
 """
 import json
+import math
 import pathlib
 import sys
 
@@ -46,9 +47,12 @@ def rows_of(name, r):
             yield f"{name} {way}", \
                 f"pause p50 {p['p50']:.3f} p99 {p['p99']:.3f} max {p['max']:.3f} ms, " \
                 f"commit p50 {c['p50']:.3f} p99 {c['p99']:.3f} ms, {p['count']} moves, " \
-                f"prepare {m['prepare_ms']:.0f} ms, token {m['token_ms']:.2f} ms, " \
-                f"in the pause {m['bytes_in_pause']} bytes"
-        yield name, f"token rate while preparing {100 * r['token_rate_while_preparing']:.1f} %, " \
+                f"prepare {m['prepare_ms']:.0f} ms, token {m['token_ms']:.2f} ms (others: p99 " \
+                f"{m['jitter_ms']['p99']:.3f} ms longer), rate while preparing " \
+                f"{100 * m['token_rate_while_preparing']:.1f} %, in the pause {m['bytes_in_pause']} bytes"
+        pauses = sorted(m["pause_ms"] for m in r["each"])
+        p99 = pauses[math.ceil(0.99 * len(pauses)) - 1] if pauses else 0
+        yield name, f"pause of all {len(pauses)} moves: p99 {p99:.3f} ms, " \
                     f"context {r['context']} to {r['context_at_end']}, " \
                     f"page {r['page_bytes']} bytes x {r['layers']} layers"
 

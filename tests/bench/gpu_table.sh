@@ -93,10 +93,10 @@ for step in "${steps[@]}"; do
       record "exact_small_cpu_${d%%:*}" 60 "$bench" exact --model "$small" --devices "cpu,$d" --moves 10 --tokens 64 \
         --context-limit 2048 --cache "$cache"
     done
-    record exact_small 90 "$bench" exact --model "$small" --devices "$all" --moves 50 --tokens 256 \
+    record exact_small 90 "$bench" exact --model "$small" --devices "$all" --moves 52 --tokens 256 \
       --context-limit 2048 --cache "$cache"
     model llama-3.1-8b Q4_K_M
-    record exact_8b 150 "$bench" exact --model "$made" --devices "$all" --moves 50 --tokens 120 \
+    record exact_8b 150 "$bench" exact --model "$made" --devices "$all" --moves 52 --tokens 330 \
       --context-limit 2048 --cache "$cache"
     ;;
   speed)

@@ -61,11 +61,6 @@ double share_while_preparing(const token_gaps& g, int placement, double median) 
   return spent == 0 ? 1 : undisturbed / spent;
 }
 
-// Of both placements, the one that suffers more.
-double share_while_preparing(const token_gaps& g, const std::array<double, 2>& median) {
-  return std::min(share_while_preparing(g, 0, median[0]), share_while_preparing(g, 1, median[1]));
-}
-
 boost::json::object quantiles(const std::vector<double>& v) {
   return {{"p50", quantile(v, 0.5)},
           {"p99", quantile(v, 0.99)},
@@ -113,7 +108,9 @@ boost::json::object pauses_in_tokens(const token_gaps& g, const std::vector<one_
 }
 
 boost::json::object direction(const token_gaps& g, const std::vector<one_move>& moves,
-                              std::uint32_t to, double token_ms) {
+                              std::uint32_t to, const std::array<double, 2>& tokens_ms) {
+  const double token_ms = tokens_ms[to];
+  const std::uint32_t from = 1 - to;
   std::vector<double> pauses, jitter, stood_still, prepare;
   std::uint64_t bytes_before = 0, bytes_in_pause = 0;
   for (std::size_t index = 0; index < moves.size(); index++) {
@@ -132,6 +129,8 @@ boost::json::object direction(const token_gaps& g, const std::vector<one_move>& 
           {"jitter_ms", quantiles(jitter)},
           {"commit_ms", quantiles(stood_still)},
           {"prepare_ms", quantile(prepare, 0.5)},
+          {"token_rate_while_preparing",
+           share_while_preparing(g, static_cast<int>(from), tokens_ms[from])},
           {"token_ms", token_ms},
           {"pause_p99_in_tokens", token_ms > 0 ? quantile(pauses, 0.99) / token_ms : 0},
           {"bytes_before", bytes_before},
@@ -195,11 +194,12 @@ result<boost::json::object> run_move(const move_options& options) {
       {"context", options.context},
       {"context_at_end", options.context + reply->times.size()},
       {"moves", moves.size()},
-      {"to_second", direction(gaps, moves, 1, token_ms[1])},
-      {"back", direction(gaps, moves, 0, token_ms[0])},
+      {"to_second", direction(gaps, moves, 1, token_ms)},
+      {"back", direction(gaps, moves, 0, token_ms)},
       {"pause_in_tokens", pauses_in_tokens(gaps, moves)},
       {"each", each_of(gaps, moves)},
-      {"token_rate_while_preparing", share_while_preparing(gaps, token_ms)},
+      {"token_rate_while_preparing", std::min(share_while_preparing(gaps, 0, token_ms[0]),
+                                              share_while_preparing(gaps, 1, token_ms[1]))},
       {"page_bytes", kernels::page_bytes(e.loaded_model().config().attention)},
       {"layers", e.loaded_model().config().layers},
       {"on", describe(e)}};
