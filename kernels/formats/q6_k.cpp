@@ -80,10 +80,11 @@ val add_half_at_once(const segment_context& s, val sum, val half_index, const va
   for (val tile : products(s, half_index, 1)) tiles.push_back(tile);
   tiles.push_back(sum);
   std::array<std::array<val, 2>, 4> sc;
-  for (std::size_t at = 0; at < 4; at++)
-    for (int u = 0; u < 2; u++)
-      sc[at][static_cast<std::size_t>(u)] = signed_byte(
-          scales[static_cast<std::size_t>(quarters[at] / 2)], 2 * (quarters[at] % 2) + u);
+  for (std::size_t at = 0; at < 4; at++) {
+    const val word = scales[static_cast<std::size_t>(quarters[at] / 2)];
+    const int index = 2 * (quarters[at] % 2);
+    sc[at] = {signed_byte(word, index), signed_byte(word, index + 1)};
+  }
   return b.tile_map(tiles, s.columns, [&](val column, const vals& e) {
     val total = e[8];
     for (std::size_t at = 0; at < 4; at++) {

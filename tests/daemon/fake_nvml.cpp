@@ -8,14 +8,16 @@ using terrane::daemon::fake_nvml_card;
 
 namespace {
 
-fake_nvml state;
+// Never destroyed: a call may hang to the end of the process.
+fake_nvml& state = *new fake_nvml;
 
 // What every call does first.
 [[maybe_unused]] std::unique_lock<std::mutex> enter() {
   std::unique_lock lock(state.guard);
+  const unsigned test = state.test;
   state.hanging++;
   state.changed.notify_all();
-  state.changed.wait(lock, [] { return !state.hang; });
+  state.changed.wait(lock, [&] { return !state.hang && state.test == test; });
   state.hanging--;
   return lock;
 }

@@ -32,6 +32,7 @@ struct fake_nvml {
   int init = 0;          // what nvmlInit_v2 returns
   bool hang = false;     // every call waits until this is false again
   unsigned hanging = 0;  // calls that wait
+  unsigned test = 0;     // calls that hang when it changes do so for good
   std::vector<fake_nvml_card> cards;
 };
 
