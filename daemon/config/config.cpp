@@ -77,17 +77,18 @@ class config_reader {
       return d.name == *v || d.name == kind || d.name.starts_with(*v + ":");
     };
     if (std::ranges::any_of(out_.devices, names)) return;
-    std::string listed;
-    std::vector<std::string_view> known{automatic};
+    std::string possible;
+    std::vector<std::string_view> known;
     for (const device_config& d : out_.devices) {
       known.push_back(d.name);
-      listed += d.name + ", ";
+      possible += d.name + ", ";
     }
+    known.push_back(automatic);
     const std::string_view near = policies::nearest_name(*v, known);
     root_.fault(place_of(root_, "start_on"),
                 "start_on: '" + *v +
-                    "' is not one of the devices that the configuration lists; possible are " +
-                    listed + "and automatic" +
+                    "' is not one of the devices that the configuration lists; possible: " +
+                    possible + std::string(automatic) +
                     (near.empty() ? "" : "; did you mean '" + std::string(near) + "'?"));
   }
 
@@ -246,9 +247,12 @@ class config_reader {
     auto text = r.text(key);
     if (!text) return;
     const char* const end = text->data() + text->size();
-    const auto [stop, failed] = std::from_chars(text->data(), end, to);
-    if (failed == std::errc() && stop == end && std::isfinite(to)) return;
-    to = 0;
+    float value = 0;
+    const auto [stop, failed] = std::from_chars(text->data(), end, value);
+    if (failed == std::errc() && stop == end && std::isfinite(value)) {
+      to = value;
+      return;
+    }
     r.fault(place_of(r, key), "'" + std::string(key) + "' is '" + *text + "', expected a number");
   }
 
@@ -260,15 +264,18 @@ class config_reader {
   void read_texts(map_reader& r, std::string_view key, F take) {
     const node* n = r.optional_key(key);
     if (n == nullptr) return;
-    if (n->kind == node_kind::scalar) return take(n->text);
-    if (n->kind != node_kind::list)
-      return r.fault(n->where, "'" + std::string(key) + "' is not a list of texts");
-    for (const node& item : n->items) {
-      if (item.kind == node_kind::scalar)
-        take(item.text);
+    const std::string name = "'" + std::string(key) + "'";
+    const auto take_one = [&](const node& item) {
+      if (item.kind != node_kind::scalar)
+        r.fault(item.where, "an item of " + name + " is not a text");
+      else if (item.text.empty())
+        r.fault(item.where, "an item of " + name + " is empty");
       else
-        r.fault(item.where, "an item of '" + std::string(key) + "' is not a text");
-    }
+        take(item.text);
+    };
+    if (n->kind == node_kind::scalar) return take_one(*n);
+    if (n->kind != node_kind::list) return r.fault(n->where, name + " is not a list of texts");
+    for (const node& item : n->items) take_one(item);
   }
 
   diagnostics& faults_;

@@ -33,7 +33,8 @@ step_loop::step_loop(const model& of, const tokenizer& words, device_rooms& room
       plan_(std::move(plan)),
       parts_(blocks.size()),
       slots_(shape.slots, false),
-      inputs_(shape.rows) {
+      inputs_(shape.rows),
+      pace_(shape.rows) {
   for (std::size_t p = 0; p < blocks.size(); p++) parts_[p].blocks = std::move(blocks[p]);
   sessions_.reserve(shape.slots);
   spans_.reserve(shape.rows);
@@ -117,11 +118,13 @@ bool step_loop::gather() {
   // Decodes first: a long prompt must not hold up the replies that are being read.
   for (auto& s : sessions_)
     if (s->answering && s->tokens.size() - s->computed == 1) add_rows(*s, 1);
+  reply_rows_ = static_cast<std::uint32_t>(inputs_.rows());
+  std::size_t left = reply_rows_ == 0 ? shape_.rows : pace_.rows_beside_replies();
   for (auto& s : sessions_) {
     if (!s->answering || s->tokens.size() - s->computed <= 1) continue;
     std::size_t most = s->answering->request.prompt_chunk;
     if (most == 0) most = shape_.rows;
-    add_rows(*s, std::min(most, s->tokens.size() - s->computed));
+    left -= add_rows(*s, std::min({most, left, s->tokens.size() - s->computed}));
   }
   const auto rows = static_cast<std::uint32_t>(inputs_.rows());
   if (rows == 0) return false;
@@ -136,7 +139,8 @@ bool step_loop::gather() {
   return true;
 }
 
-void step_loop::add_rows(session& s, std::size_t count) {
+// Returns how many of them the step has room for.
+std::size_t step_loop::add_rows(session& s, std::size_t count) {
   const auto first = static_cast<std::uint32_t>(inputs_.rows());
   count = std::min<std::size_t>(count, shape_.rows - first);
   const reply& r = *s.answering;
@@ -144,7 +148,7 @@ void step_loop::add_rows(session& s, std::size_t count) {
   const std::size_t room = shape_.logit_rows() - logit_rows_.size();
   if (r.request.every_logit && s.computed < r.prompt_end) count = std::min(count, room);
   if (room == 0 && s.computed + count == s.tokens.size()) count = count == 0 ? 0 : count - 1;
-  if (count == 0) return;
+  if (count == 0) return 0;
   for (std::size_t i = 0; i < count; i++) {
     const std::size_t position = s.computed + i, row = first + i;
     inputs_.tokens()[row] = static_cast<std::int32_t>(s.tokens[position]);
@@ -162,6 +166,7 @@ void step_loop::add_rows(session& s, std::size_t count) {
   span_sessions_.push_back(&s);
   inputs_.rows() += static_cast<std::int32_t>(count);
   most_position_ = std::max(most_position_, last);
+  return count;
 }
 
 // ---- Running it
@@ -176,9 +181,12 @@ void step_loop::step(std::unique_lock<std::mutex>& state) {
   ok = plan_->begin(size_);
   if (!ok) return fail_step(ok.error());
   state.unlock();
+  const steady_time runs = std::chrono::steady_clock::now();  // what it needs is recorded
   ok = plan_->run(spans_);
+  const double ran_ms = ms_between(runs, std::chrono::steady_clock::now());
   state.lock();
   if (!ok) return fail_step(ok.error());
+  pace_.took(static_cast<std::uint32_t>(inputs_.rows()) - reply_rows_, reply_rows_, ran_ms);
   steps_++;
   last_size_ = size_;
   for (std::size_t i = 0; i < spans_.size(); i++) span_sessions_[i]->computed += spans_[i].rows;

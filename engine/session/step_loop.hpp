@@ -17,6 +17,7 @@
 #include "engine/engine.hpp"
 #include "engine/migration/move_job.hpp"
 #include "engine/session/execution_plan.hpp"
+#include "engine/session/prompt_pace.hpp"
 #include "engine/session/release_thread.hpp"
 #include "engine/session/session.hpp"
 
@@ -152,7 +153,7 @@ class step_loop {
   void loop();
   bool drain();
   bool gather();
-  void add_rows(session& s, std::size_t count);
+  std::size_t add_rows(session& s, std::size_t count);
   void step(std::unique_lock<std::mutex>& state);
   void note_decode_times();
   void hand_out();
@@ -222,6 +223,8 @@ class step_loop {
   std::vector<float> logits_;
   step_size size_, last_size_{1, 1, 1};
   std::uint32_t most_position_ = 0;
+  std::uint32_t reply_rows_ = 0;  // of replies that are being given, the others are of prompts
+  prompt_pace pace_;
   std::uint64_t steps_ = 0, tokens_ = 0;
   double decode_tok_s_ = 0;
   std::vector<decode_time> decode_times_;  // by device, since the last commit

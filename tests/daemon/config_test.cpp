@@ -108,9 +108,9 @@ TEST(config, a_word_that_is_none_of_those_possible_is_told_with_them) {
   const std::string begin = "model: {file: m}\ndevices: [{name: cpu}, {name: 'vulkan:a'}]\n";
   EXPECT_THAT(first_fault(begin + "start_on: automtic\n"),
               testing::AllOf(HasSubstr("terraned.yaml:3:11"),
-                             HasSubstr("possible are cpu, vulkan:a, and automatic"),
+                             HasSubstr("possible: cpu, vulkan:a, automatic"),
                              HasSubstr("did you mean 'automatic'?")));
-  EXPECT_THAT(first_fault(begin + "start_on: cuda\n"), HasSubstr("and automatic"));
+  EXPECT_THAT(first_fault(begin + "start_on: cuda\n"), HasSubstr("cpu, vulkan:a, automatic"));
   for (const char* good : {"cpu", "vulkan", "vulkan:a", "automatic"})
     EXPECT_TRUE(parse_config("t", begin + "start_on: " + good + "\n").has_value()) << good;
   EXPECT_THAT(first_fault(begin + "tune: never\n"), HasSubstr("terraned.yaml:3:7"));
@@ -125,6 +125,11 @@ TEST(config, what_is_empty_is_not_what_is_left_out) {
                 HasSubstr("terraned.yaml:2:"))
         << key;
   EXPECT_THAT(first_fault("model: {file: ''}\n"), HasSubstr("'file' is empty"));
+  for (const char* key : {"policies", "pinned"})
+    for (const char* empty : {"''", "['']"})
+      EXPECT_THAT(first_fault("model: {file: m}\n" + std::string(key) + ": " + empty + "\n"),
+                  testing::AllOf(HasSubstr("terraned.yaml:2:"), HasSubstr(key)))
+          << key << empty;
   EXPECT_THAT(first_fault("model: {file: m}\ncontrol: {socket: ''}\n"), HasSubstr("'socket'"));
   EXPECT_THAT(first_fault("model: {file: m}\nrecord: {directory: ''}\n"), HasSubstr("directory"));
   EXPECT_THAT(first_fault("model: {file: m}\ntelemetry: {readings_file: ''}\n"),
@@ -138,6 +143,9 @@ TEST(config, no_number_is_taken_for_another) {
           first_fault("model: {file: m}\nreplies:\n  " + std::string(key) + ": '" + wrong + "'\n"),
           testing::AllOf(HasSubstr("terraned.yaml:3:"), HasSubstr("expected a number")))
           << key << " " << wrong;
+  auto one = parse_config("t", "model: {file: m}\nreplies: {repetition_penalty: nan}\n");
+  ASSERT_FALSE(one.has_value());
+  EXPECT_EQ(one.error().size(), 1U);  // and nothing is said of a number that nobody wrote
   for (const char* wrong : {"18446744073709551616", "-1", "1e2", "0x10", "1.5", ""})
     EXPECT_THAT(
         first_fault("model: {file: m}\nreplies: {max_tokens: '" + std::string(wrong) + "'}\n"),

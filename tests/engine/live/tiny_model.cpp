@@ -100,9 +100,12 @@ std::unique_ptr<engine::inference_engine> engine_on_two_cpus(
     engine::engine_options options) {
   auto model = engine::model::open(tiny_model("tiny", "Q4_1"));
   EXPECT_TRUE(model.has_value()) << to_string(model.error());
+  engine::device_settings settings;
+  settings.cache_folder = test_folder();  // compiled once a process
+  settings.self_test = false;
   std::vector<std::unique_ptr<engine::device>> devices;
   for (int d = 0; d < 2; d++) {
-    auto cpu = engine::open_device("cpu", {});
+    auto cpu = engine::open_device("cpu", settings);
     EXPECT_TRUE(cpu.has_value()) << to_string(cpu.error());
     devices.push_back(d == 0 ? std::move(*cpu) : second(std::move(*cpu)));
   }
