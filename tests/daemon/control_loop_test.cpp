@@ -17,7 +17,12 @@ using testing::IsEmpty;
 struct troubled final : telemetry_source {
   explicit troubled(const std::string& of) : trouble_now(of) {}
   std::string_view name() const override { return "thermometer"; }
-  void sample(policies::snapshot&) override {}
+  void sample(policies::snapshot& s) override {
+    for (policies::device_state& d : s.devices) {
+      d.vram_total = {1 << 30, s.time_ms};
+      d.vram_used = {0, s.time_ms};
+    }
+  }
   std::string trouble() const override { return trouble_now; }
   const std::string& trouble_now;
 };
@@ -92,6 +97,43 @@ TEST_F(control_loop_test, a_sources_trouble_is_told_when_it_comes_and_again_only
   trouble = "the sensor hums";
   tick();
   EXPECT_EQ(heard.of(ipc::event_kind::warning).size(), 1U);
+}
+
+// Beside a running reply, most of whose pages are reserved: what is planned is what is full, and
+// that is what travels.
+TEST_F(control_loop_test, what_a_spill_copies_is_what_was_foreseen) {
+  auto set = policies::policy_set::from_sources(
+      {{"p.yaml",
+        "apiVersion: terrane/v1\npolicies:\n  - name: away\n    for_each: session\n"
+        "    enter: {metric: context.tokens, above: 10}\n"
+        "    leave: {metric: context.tokens, below: 5}\n"
+        "    do: {spill: kv, to: \"vulkan:card\"}\n"}});
+  ASSERT_TRUE(set.has_value()) << to_string(set.error().front());
+  loop.use(*set);
+  engine::generate_request r;
+  r.prompt.assign(100, 7);
+  r.max_tokens = 156;
+  r.keep = true;
+  const auto reply = std::make_shared<bench::recorder>();
+  const result<engine::session_id> id = t.engine->generate(std::move(r), reply);
+  ASSERT_TRUE(id.has_value());
+  reply->wait_for(1);
+  ASSERT_TRUE(t.engine->stop(*id).has_value());
+  reply->wait();
+  const auto foreseen = [&] { return loop.forecasts().quality_of(policies::forecast::bytes); };
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!foreseen() && std::chrono::steady_clock::now() < deadline) {
+    tick();
+    std::this_thread::yield();
+  }
+  ASSERT_TRUE(foreseen().has_value());
+  EXPECT_EQ(foreseen()->median_ratio, 1);
+  // The page that was being written is where it was, and there is no more to plan.
+  const engine::session_status now = t.engine->status().sessions.at(0);
+  EXPECT_GT(now.kv.at(0).open_bytes, 0U);
+  EXPECT_EQ(now.kv.at(0).open_bytes, now.kv.at(0).bytes);
+  for (int i = 0; i < 100; i++) tick();
+  EXPECT_EQ(foreseen()->count, 1U);
 }
 
 }  // namespace

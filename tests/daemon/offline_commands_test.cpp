@@ -264,6 +264,10 @@ TEST_F(offline_commands_test, a_recording_that_is_cut_replays_up_to_the_cut_and_
   damaged[whole.find("\n{\"tick\":5") + 1] = '?';
   EXPECT_EQ(run({"policy", "replay", write("trace.jsonl", damaged)}), 1) << out.str();
   EXPECT_EQ(run({"policy", "replay", write("trace.jsonl", "")}), 2);
+  // Begun and nothing recorded: there is nothing that could be the same.
+  const std::string begun = whole.substr(0, whole.find("\n{\"tick\"") + 1);
+  EXPECT_EQ(run({"policy", "replay", write("begun.jsonl", begun)}), 2) << out.str();
+  EXPECT_THAT(err.str(), HasSubstr("nothing has been recorded yet"));
   EXPECT_EQ(run({"policy", "replay", write("letter.jsonl", "Dear all,\n")}), 2);
   EXPECT_THAT(err.str(), HasSubstr("letter.jsonl: it is no trace"));
 }
