@@ -545,7 +545,8 @@ class ProcessTest(unittest.TestCase):
 
     def test_a_snapshot_of_a_daemon_is_planned_on_elsewhere(self):
         (self.folder / "policies").mkdir()
-        (self.folder / "policies" / "full.yaml").write_text(POLICY.format(name="full").replace("for_each: gpu", "for_each: cpu"))
+        (self.folder / "policies" / "full.yaml").write_text(
+            POLICY.format(name="full").replace("for_each: gpu", "for_each: cpu").replace("to: cpu", "to: most_free"))
         d = self.start().ready()
         first_readings(d)
         saved = d.ctl("snapshot")
