@@ -64,12 +64,17 @@ kernels::attention_tuning usual_layout(const device_info& on, const kernels::att
   return usual;
 }
 
-// A CPU runs the warps of a workgroup in turn on one thread. On a GPU, with few rows, as many
+// A CPU runs the warps of a workgroup in turn on one thread; of few rows the long ones are shared
+// by threads, unless each would have to compute their norm. On a GPU, with few rows, as many
 // workgroups share one as give each warp one quantisation block.
 activation_layout usual_layout(const device_info& on, const kernels::activation_spec& shape,
                                std::uint32_t rows) {
   activation_layout usual;
   usual.warps = on.kind == device_kind::cpu ? 1 : 8;
+  constexpr std::uint32_t worth_a_thread = 1024;  // elements, on a CPU
+  if (on.kind == device_kind::cpu && rows < few_rows &&
+      shape.source != kernels::activation_source::rms_norm)
+    usual.parts = std::clamp(shape.k / worth_a_thread, 1U, 8U);
   if (on.host_memory || rows > few_rows) return usual;
   const std::uint32_t taken =
       (shape.outputs.q8_by_256 ? 256U : 32U) * static_cast<std::uint32_t>(usual.warps);
