@@ -25,7 +25,6 @@ cmake --preset "$kind" -B "$build" >"$build/configure.log" 2>&1 || { cat "$build
 if [ "$kind" = asan ]; then
   cmake --build "$build"
   export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1
-  export LSAN_OPTIONS=suppressions=$root/tests/leaks.supp:print_suppressions=0
   export UBSAN_OPTIONS=print_stacktrace=1
   which=(-R .)
 else
