@@ -4,7 +4,7 @@
 // replies prompts are read as fast as they can be. How a prompt is cut changes no bit of what comes
 // of it.
 //
-// Belongs to the step loop's thread.
+// Belongs to the step loop's thread, and to one placement.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,9 @@ namespace terrane::engine {
 
 class prompt_pace {
  public:
-  // `most`: rows of a step.
-  explicit prompt_pace(std::uint32_t most) : most_(most), rows_(most) {}
+  // `most`: rows of a step. It begins with few, since on a slow device the first step may already
+  // be too long; a fast one has whole steps after three.
+  explicit prompt_pace(std::uint32_t most) : most_(most), rows_(std::min(least_rows, most)) {}
 
   // Rows of prompts that the next step may have, if it has rows of replies too.
   std::uint32_t rows_beside_replies() const { return rows_; }

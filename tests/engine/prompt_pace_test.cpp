@@ -22,6 +22,8 @@ std::uint32_t settles_at(prompt_pace& pace, const made_up_device& on) {
 
 TEST(prompt_pace, a_fast_device_reads_whole_steps) {
   prompt_pace pace(64);
+  EXPECT_EQ(pace.rows_beside_replies(), 8U);  // nothing is known of it
+  for (int i = 0; i < 3; i++) pace.took(pace.rows_beside_replies(), 1, 6);
   EXPECT_EQ(pace.rows_beside_replies(), 64U);
   EXPECT_EQ(settles_at(pace, {0.1, 5}), 64U);
 }
@@ -35,7 +37,7 @@ TEST(prompt_pace, on_a_slow_device_no_reply_waits_for_many_tokens) {
 
 TEST(prompt_pace, where_a_token_takes_long_a_step_may_as_well) {
   prompt_pace pace(64);
-  EXPECT_EQ(settles_at(pace, {15, 500}), 64U);  // 1.5 s beside tokens of half a second
+  EXPECT_EQ(settles_at(pace, {15, 500}), 32U);  // a second beside tokens of half a second
   EXPECT_EQ(settles_at(pace, {50, 500}), 16U);
 }
 
@@ -56,14 +58,14 @@ TEST(prompt_pace, one_step_that_was_held_up_is_soon_forgotten) {
 
 TEST(prompt_pace, learns_nothing_from_a_prompt_that_nobody_waits_for) {
   prompt_pace pace(64);
+  EXPECT_EQ(settles_at(pace, {0.1, 5}), 64U);
   pace.took(64, 0, 10'000);
   EXPECT_EQ(pace.rows_beside_replies(), 64U);
 }
 
 TEST(prompt_pace, a_short_rest_of_a_prompt_says_little) {
   prompt_pace pace(64);
-  pace.took(64, 1, 1200);
-  EXPECT_EQ(pace.rows_beside_replies(), 8U);
+  EXPECT_EQ(settles_at(pace, {10, 30}), 8U);
   pace.took(3, 1, 10);
   EXPECT_EQ(pace.rows_beside_replies(), 8U);
   pace.took(3, 1, 1000);
