@@ -74,8 +74,8 @@ class measurements {
     std::int64_t at_ms = 0;
   };
   std::map<std::uint32_t, kv_reading> kv_found_;  // by device
-  std::map<ordered, link> links_;         // from, to
-  std::map<ordered, fading> part_times_;  // part, device: tokens, ms
+  std::map<ordered, link> links_;                 // from, to
+  std::map<ordered, fading> part_times_;          // part, device: tokens, ms
   std::vector<engine::decode_time> seen_;
   std::uint64_t seen_revision_ = 0;
   std::int64_t now_ms_ = 0;
