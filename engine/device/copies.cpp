@@ -25,6 +25,13 @@ result<void> copy_staged(device& from, device& to, const copy_range& r,
   return ok ? to.write(*r.to, r.to_offset, staging) : ok;
 }
 
+// What a direct path does not take, for lack of room or otherwise, leaves both devices whole and
+// goes the long way.
+bool goes_another_way(const result<void>& direct) {
+  return !direct && (direct.error().code == error_code::no_room ||
+                     direct.error().code == error_code::unsupported);
+}
+
 // What passes through this process is kept from one call to the next, so that a pause does not wait
 // for fresh memory.
 std::vector<std::byte>& staging_of_thread() {
@@ -89,13 +96,17 @@ result<void> copy_many(device& from, device& to, std::span<const copy_range> ran
 result<void> copy_between(device& from, const device_memory& source, std::size_t source_offset,
                           device& to, device_memory& target, std::size_t target_offset,
                           std::size_t bytes, const copy_progress& progress) {
-  const bool direct = to.no_direct_path(from).empty();
-  const std::size_t slice = direct ? direct_slice_bytes : staged_slice_bytes;
+  bool direct = to.no_direct_path(from).empty();
   std::vector<std::byte> staging;
   for (std::size_t done = 0; done < bytes;) {
-    const std::size_t now = std::min(slice, bytes - done);
+    const std::size_t now =
+        std::min(direct ? direct_slice_bytes : staged_slice_bytes, bytes - done);
     const copy_range r{&source, source_offset + done, &target, target_offset + done, now};
     result<void> ok = direct ? to.copy_direct(from, {&r, 1}) : copy_staged(from, to, r, staging);
+    if (direct && goes_another_way(ok)) {
+      direct = false;
+      continue;
+    }
     if (!ok) return ok;
     done += now;
     if (progress && !progress(done)) return fail(error_code::cancelled, "the copy was given up");
@@ -107,7 +118,10 @@ result<void> copy_between(device& from, device& to, std::span<const copy_range> 
   if (all.empty()) return {};
   const std::vector<copy_range> whole = joined(all);
   std::span<const copy_range> ranges = whole;
-  if (to.no_direct_path(from).empty()) return to.copy_direct(from, ranges);
+  if (to.no_direct_path(from).empty()) {
+    result<void> ok = to.copy_direct(from, ranges);
+    if (!goes_another_way(ok)) return ok;
+  }
   // Both in this process: one is written as if it were elsewhere.
   if (ranges.front().from->host() != nullptr && ranges.front().to->host() != nullptr) {
     for (const copy_range& r : ranges) {

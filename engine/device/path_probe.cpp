@@ -42,10 +42,17 @@ const std::string& known_paths::ask(const std::string& name,
                                     const std::function<result<void>()>& probe) {
   std::lock_guard lock(access_);
   if (auto known = refusals_.find(name); known != refusals_.end()) return known->second;
-  result<void> ok = probe();
-  // A card that is full now need not be so for ever.
+  // A card that is full now need not be so for ever, but steps ask at each copy.
   static const std::string full = "a card has no room to try it";
-  if (!ok && ok.error().code == error_code::no_room) return full;
+  const auto now = std::chrono::steady_clock::now();
+  if (auto last = had_no_room_.find(name);
+      last != had_no_room_.end() && now - last->second < patience_)
+    return full;
+  result<void> ok = probe();
+  if (!ok && ok.error().code == error_code::no_room) {
+    had_no_room_[name] = now;
+    return full;
+  }
   return refusals_.emplace(name, ok ? "" : to_string(ok.error())).first->second;
 }
 

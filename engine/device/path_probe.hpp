@@ -2,6 +2,7 @@
 // device and remembered. Any thread.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -19,13 +20,18 @@ result<void> probe_path(device& from, device& to,
 
 class known_paths {
  public:
-  // Why the path to the device of this name is not used; empty where it is. A path for which there
-  // was no room is probed again when it is asked for again.
+  // `patience`: how long after a probe that found no room another is made.
+  explicit known_paths(std::chrono::milliseconds patience = std::chrono::seconds{5})
+      : patience_(patience) {}
+
+  // Why the path to the device of this name is not used; empty where it is.
   const std::string& ask(const std::string& name, const std::function<result<void>()>& probe);
 
  private:
+  const std::chrono::milliseconds patience_;
   std::mutex access_;
   std::map<std::string, std::string> refusals_;
+  std::map<std::string, std::chrono::steady_clock::time_point> had_no_room_;
 };
 
 }  // namespace terrane::engine

@@ -23,6 +23,8 @@ class foreign_mapping {
   foreign_mapping(const foreign_mapping&) = delete;
   foreign_mapping& operator=(const foreign_mapping&) = delete;
   std::uint64_t address() const { return address_; }
+  // False once the device that made it is closed: then the address is nothing's.
+  virtual bool is_open() const = 0;
 
  protected:
   explicit foreign_mapping(std::uint64_t address) : address_(address) {}

@@ -1,9 +1,11 @@
 // What Vulkan devices alone do, on the first usable one of the machine (Mesa's software device
 // where there is no GPU): kept pipelines, loss, staging, arenas. Without a device the tests are
 // skipped with the reason. What every GPU does is in device_gpu_test.cpp.
+#include <algorithm>
 #include <filesystem>
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "engine/device/vulkan/copier.hpp"
@@ -45,11 +47,15 @@ TEST_F(vulkan_device, opens_again_with_the_pipelines_it_kept) {
 }
 
 // The parts below the device, opened on the same hardware.
-std::unique_ptr<vulkan::logical_device> open_parts(const std::string& name) {
+std::unique_ptr<vulkan::logical_device> open_parts(const std::string& name, bool exports = false) {
   auto instance = vulkan::instance::create(false);
   if (!instance) return nullptr;
-  for (const vulkan::physical_device& p : vulkan::survey(**instance))
+  for (vulkan::physical_device& p : vulkan::survey(**instance))
     if (p.info.name == name && p.refused.empty()) {
+      if (exports) {
+        p.no_export.clear();
+        p.exported = {p.memory.memory_type, false, true};
+      }
       auto opened = vulkan::logical_device::open(*instance, p);
       return opened ? std::move(*opened) : nullptr;
     }
@@ -91,6 +97,55 @@ TEST_F(vulkan_device, staging_copies_any_range) {
   ASSERT_TRUE(
       copies.read((*small)->address() + 4, std::as_writable_bytes(std::span(two))).has_value());
   EXPECT_EQ(two, (words{w[0], w[1]}));
+}
+
+// The other driver's side of an exported arena: its file, mapped.
+class mapped_file : public foreign_mapping {
+ public:
+  mapped_file(void* at, std::uint64_t bytes)
+      : foreign_mapping(reinterpret_cast<std::uint64_t>(at)), bytes_(bytes) {}
+  ~mapped_file() override { ::munmap(reinterpret_cast<void*>(address()), bytes_); }
+  bool is_open() const override { return true; }
+
+ private:
+  const std::uint64_t bytes_;
+};
+
+result<std::unique_ptr<foreign_mapping>> map_file(int descriptor, std::uint64_t bytes) {
+  void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  ::close(descriptor);
+  if (at == MAP_FAILED) return fail(error_code::unsupported, "it is no file that can be mapped");
+  return std::make_unique<mapped_file>(at, bytes);
+}
+
+TEST_F(vulkan_device, exported_memory_is_seen_where_it_is_mapped) {
+  auto parts = open_parts(gpu().info().name, true);
+  if (parts == nullptr || parts->functions().vkGetMemoryFdKHR == nullptr)
+    GTEST_SKIP() << "the driver has no VK_KHR_external_memory_fd";
+  vulkan::arena_pool pool(*parts);
+  auto own = pool.allocate(3u << 20, true), cut = pool.allocate(3000, true);
+  ASSERT_TRUE(own && cut);
+  vulkan::copier copies(*parts, pool);
+  int mapped = 0;
+  const map_exported map = [&](int descriptor, std::uint64_t bytes) {
+    mapped++;
+    return map_file(descriptor, bytes);
+  };
+  for (device_memory* memory : {own->get(), cut->get()}) {
+    result<std::uint64_t> there = pool.address_elsewhere(memory->address() + 256, map);
+    if (!there && there.error().code == error_code::unsupported)
+      GTEST_SKIP() << there.error().message;  // a card's memory is no file
+    ASSERT_TRUE(there.has_value());
+    EXPECT_EQ(pool.address_elsewhere(memory->address() + 260, map).value(), *there + 4);
+    const words sent{0x3fa91c07, 0x77e0d215, 0x5b2c6e98};
+    ASSERT_TRUE(copies.write(memory->address() + 256, bytes_of(sent)).has_value());
+    // Mesa puts something of its own before the bytes.
+    const auto* seen = reinterpret_cast<const std::uint32_t*>(*there);
+    EXPECT_NE(std::search(seen, seen + 2048, sent.begin(), sent.end()), seen + 2048);
+  }
+  EXPECT_EQ(mapped, 2);  // once for each arena
+  auto plain = pool.allocate(100);
+  EXPECT_EQ(pool.address_elsewhere((*plain)->address(), map).error().code, error_code::unsupported);
 }
 
 TEST_F(vulkan_device, empty_arenas_go_back_to_the_driver) {

@@ -14,6 +14,10 @@ class foreign_memory::mapping : public foreign_mapping {
     unmap(*among_->card);
     among_->all.erase(this);
   }
+  bool is_open() const override {
+    const std::lock_guard lock(among_->access);
+    return among_->card != nullptr;
+  }
   void unmap(const context& card) const {
     const driver_functions& cu = card.functions();
     (void)cu.cuCtxSetCurrent(card.handle());

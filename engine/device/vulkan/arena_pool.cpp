@@ -101,7 +101,7 @@ result<std::uint64_t> arena::address_elsewhere(const map_exported& map) {
     return fail(error_code::unsupported, "this memory is not exported",
                 device_.physical().info.name);
   const std::lock_guard lock(mapping_);
-  if (elsewhere_ != nullptr) return elsewhere_->address() + offset_;
+  if (elsewhere_ != nullptr && elsewhere_->is_open()) return elsewhere_->address() + offset_;
   const device_functions& vk = device_.functions();
   VkMemoryGetFdInfoKHR which{};
   which.sType = VK_STRUCTURE_TYPE_MEMORY_GET_FD_INFO_KHR;

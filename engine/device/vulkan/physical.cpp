@@ -234,10 +234,12 @@ bool choose_memory(const instance_functions& vk, physical_device& d) {
   return true;
 }
 
-// Memory of a card is exported to the other drivers of it as file descriptors.
+// Memory of a card is exported to the other drivers of it as file descriptors. Only CUDA is known
+// to import it, and exported memory is not mapped: other cards are better off without.
 std::string why_no_export(const instance_functions& vk, const reported& r,
                           const physical_device& d) {
-  if (d.info.card.empty()) return "it has no card of its own";
+  if (r.properties12.driverID != VK_DRIVER_ID_NVIDIA_PROPRIETARY)
+    return "no other driver of its card imports memory";
   if (r.extensions.count(VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME) == 0)
     return std::string("its Vulkan driver has no ") + VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME;
   VkPhysicalDeviceExternalBufferInfo asked{};

@@ -119,10 +119,15 @@ result<std::unique_ptr<device>> gpu::open(std::shared_ptr<instance> i, const phy
   return made;
 }
 
-// Of which kinds a driver exports memory is known once it is asked to allocate some.
+// Of which kinds a driver exports memory is known once it is asked to allocate some. A card that is
+// full now says nothing about it.
 void gpu::try_export() {
+  if (device_->functions().vkGetMemoryFdKHR == nullptr) {
+    no_export_ = "its Vulkan driver lacks vkGetMemoryFdKHR";
+    return;
+  }
   const auto made = pool_.allocate(1, true);
-  if (!made) no_export_ = made.error().message;
+  if (!made && made.error().code != error_code::no_room) no_export_ = made.error().message;
 }
 
 result<void> gpu::prepare(const vulkan_options& options) {

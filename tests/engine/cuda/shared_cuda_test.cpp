@@ -52,7 +52,7 @@ class exporting_device : public bench::forwarding_device, public exports_memory 
   result<std::uint64_t> address_elsewhere(const device_memory& of,
                                           const map_exported& map) override {
     file_memory& file = *files_.at(of.address());
-    if (file.elsewhere == nullptr) {
+    if (file.elsewhere == nullptr || !file.elsewhere->is_open()) {
       auto mapped = map(::dup(file.descriptor), of.bytes());
       if (!mapped) return tl::unexpected<error>(mapped.error());
       file.elsewhere = std::move(*mapped);
@@ -143,6 +143,41 @@ TEST_F(cuda_and_another, a_mapping_goes_with_the_memory_and_may_outlive_the_card
   ours.reset();
   card.reset();
   EXPECT_EQ(fake.things, 0U);
+}
+
+TEST_F(cuda_and_another, a_card_that_is_opened_again_maps_again) {
+  open_both();
+  expect_copied_both_ways();
+  ours.reset();
+  card.reset();
+  open();
+  ours = allocate(3000);
+  const std::size_t before = fake.count("cuImportExternalMemory");
+  expect_copied_both_ways();
+  EXPECT_GT(fake.count("cuImportExternalMemory"), before);
+}
+
+// A step copies between the two; the first that cannot be mapped must not end it.
+TEST_F(cuda_and_another, memory_that_cannot_be_mapped_later_passes_through_the_host) {
+  open_both();
+  ASSERT_EQ(card->no_direct_path(*other), "");
+  fake.fail_always["cuImportExternalMemory"] = CUDA_ERROR_OUT_OF_MEMORY;
+  expect_copied_both_ways();
+  EXPECT_FALSE(card->lost().has_value());
+}
+
+TEST(known_paths, are_not_probed_again_at_once_where_there_was_no_room) {
+  for (const auto& [patience, probes] : {std::pair{std::chrono::milliseconds{0}, 3},
+                                         std::pair{std::chrono::milliseconds{3600000}, 1}}) {
+    known_paths paths(patience);
+    int asked = 0;
+    const auto probe = [&]() -> result<void> {
+      asked++;
+      return fail(error_code::no_room, "full");
+    };
+    for (int k = 0; k < 3; k++) EXPECT_THAT(paths.ask("card", probe), HasSubstr("no room"));
+    EXPECT_EQ(asked, probes);
+  }
 }
 
 TEST_F(cuda_and_another, a_path_that_damages_is_not_used) {
