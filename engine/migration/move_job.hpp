@@ -46,7 +46,12 @@ struct move_job {
   // need not look at each page of a long context. Good as long as the loop's pages_state() is
   // `surveyed`.
   struct switch_over {
-    std::vector<kv_page_ptr*> held;   // of each page, where it is in use, or null
+    // A session's pages of one layer, as they will be; once switched, as they were.
+    struct layer_pages {
+      std::vector<kv_page_ptr>* of_session = nullptr;
+      std::vector<kv_page_ptr> pages;
+    };
+    std::vector<layer_pages> layers;
     std::vector<std::size_t> last;    // pages to copy first
     std::vector<slot_tables> tables;  // those that change
   };

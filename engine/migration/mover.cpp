@@ -196,6 +196,7 @@ result<void> mover::attempt(move_job& job) {
   job.old_blocks.clear();
   job.blocks_after.clear();
   job.page_at.clear();
+  job.ready_switch = {};
   job.pages.clear();
   if (!ok && job.overtaken)
     ok = fail(error_code::device_fault, "the move was given up because a device was lost");

@@ -182,7 +182,7 @@ class step_loop {
   bool is_up_to_date(const move_job& job) const;
   bool looks_in_the_pause(const move_job& job) const;
   result<std::uint64_t> copy_last_pages(move_job& job);
-  kv_page_ptr* page_in_use(const page_move& m);
+  std::vector<kv_page_ptr>* pages_in_use(const page_move& m);
   void swap_pages(move_job& job);
   void add_tables(const session& s, std::vector<slot_tables>& to) const;
   result<void> write_tables(std::span<const slot_tables> tables);

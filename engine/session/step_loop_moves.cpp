@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <unordered_map>
 
 #include "engine/device/copies.hpp"
 #include "engine/session/step_loop.hpp"
@@ -159,10 +160,18 @@ void step_loop::prepare_switch(move_job& job) {
   move_job::switch_over& out = job.ready_switch;
   out = {};
   std::map<const session*, std::vector<slot_tables>> tables;
+  std::unordered_map<std::vector<kv_page_ptr>*, std::size_t> layers;  // in out.layers
+  std::size_t at = 0;
   for (std::size_t k = 0; k < job.pages.size(); k++) {
     const page_move& m = job.pages[k];
-    out.held.push_back(page_in_use(m));
-    if (out.held.back() == nullptr) continue;
+    std::vector<kv_page_ptr>* const held = pages_in_use(m);
+    if (held == nullptr) continue;
+    // Pages of a layer follow each other, but for those that came later.
+    if (out.layers.empty() || out.layers[at].of_session != held) {
+      at = layers.emplace(held, out.layers.size()).first->second;
+      if (at == out.layers.size()) out.layers.push_back({held, *held});
+    }
+    out.layers[at].pages[m.page] = m.to;
     const session& s = *find(m.session);
     if (!m.copied && !s.page_is_empty(m.page)) out.last.push_back(k);
     std::vector<slot_tables>& of_session = tables[&s];
@@ -179,12 +188,13 @@ void step_loop::prepare_switch(move_job& job) {
   }
 }
 
-// Where the page of a move is held; null when its session has ended or let go of it meanwhile.
-kv_page_ptr* step_loop::page_in_use(const page_move& m) {
+// The pages among which that of a move is held; null when its session has ended or let go of it
+// meanwhile.
+std::vector<kv_page_ptr>* step_loop::pages_in_use(const page_move& m) {
   session* s = find(m.session);
   if (s == nullptr || m.page >= s->pages[m.layer].size()) return nullptr;
-  kv_page_ptr& held = s->pages[m.layer][m.page];
-  return held == m.from ? &held : nullptr;
+  std::vector<kv_page_ptr>& held = s->pages[m.layer];
+  return held[m.page] == m.from ? &held : nullptr;
 }
 
 // Copies what could not be copied ahead: the pages that are being written. Returns the bytes. Pages
@@ -209,9 +219,7 @@ result<std::uint64_t> step_loop::copy_last_pages(move_job& job) {
 
 // Swaps the job's pages with those in use; called again, it swaps them back.
 void step_loop::swap_pages(move_job& job) {
-  for (std::size_t k = 0; k < job.pages.size(); k++) {
-    if (kv_page_ptr* held = job.ready_switch.held[k]) held->swap(job.pages[k].to);
-  }
+  for (auto& layer : job.ready_switch.layers) layer.of_session->swap(layer.pages);
 }
 
 // Of each device that has room for them.
