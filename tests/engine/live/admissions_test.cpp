@@ -72,7 +72,7 @@ class visitor {
       reply->wait();
       visits++;
     });
-    coming_.wait_for(500ms);
+    coming_.wait_for(5s);
   }
   void wait() { coming_.wait(); }
 
