@@ -119,7 +119,7 @@ bool step_loop::gather() {
   for (auto& s : sessions_)
     if (s->answering && s->tokens.size() - s->computed == 1) add_rows(*s, 1);
   reply_rows_ = static_cast<std::uint32_t>(inputs_.rows());
-  std::size_t left = reply_rows_ == 0 ? shape_.rows : pace_.rows_beside_replies();
+  std::size_t left = reply_rows_ == 0 ? shape_.rows : pace_.rows_beside(reply_rows_);
   for (auto& s : sessions_) {
     if (!s->answering || s->tokens.size() - s->computed <= 1) continue;
     std::size_t most = s->answering->request.prompt_chunk;

@@ -3,29 +3,37 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/session/execution_plan.hpp"
+
 namespace terrane::engine {
 namespace {
 
-// A device that takes so long for a row of a prompt and so long for each step.
+// A device that takes so long for a row of a step and so long for each step. What a step computes
+// is rounded up, as the step loop does.
 struct made_up_device {
   double row_ms, step_ms;
-  double ms(std::uint32_t rows) const { return step_ms + rows * row_ms; }
+  double ms(std::uint32_t rows) const { return step_ms + rounded({rows, 1, 1}).rows * row_ms; }
 };
 
-// The rows that it comes to, when steps of prompts beside replies follow each other.
-std::uint32_t settles_at(prompt_pace& pace, const made_up_device& on) {
-  for (int i = 0; i < 10; i++) pace.took(0, 1, on.ms(1));
-  for (int i = 0; i < 20; i++)
-    pace.took(pace.rows_beside_replies(), 1, on.ms(pace.rows_beside_replies()));
-  return pace.rows_beside_replies();
+// A step beside replies while a prompt waits. Returns the rows that are computed.
+std::uint32_t step(prompt_pace& pace, const made_up_device& on, std::uint32_t replies = 1) {
+  const std::uint32_t prompt = pace.rows_beside(replies);
+  pace.took(prompt, replies, on.ms(prompt + replies));
+  return rounded({prompt + replies, 1, 1}).rows;
+}
+
+// What it comes to, when steps of prompts beside replies follow each other and nothing else.
+std::uint32_t settles_at(prompt_pace& pace, const made_up_device& on, std::uint32_t replies = 1) {
+  for (int i = 0; i < 20; i++) step(pace, on, replies);
+  return step(pace, on, replies);
 }
 
 TEST(prompt_pace, a_fast_device_reads_whole_steps) {
   prompt_pace pace(64);
-  EXPECT_EQ(pace.rows_beside_replies(), 8U);  // nothing is known of it
-  for (int i = 0; i < 3; i++) pace.took(pace.rows_beside_replies(), 1, 6);
-  EXPECT_EQ(pace.rows_beside_replies(), 64U);
-  EXPECT_EQ(settles_at(pace, {0.1, 5}), 64U);
+  const made_up_device on{0.1, 5};
+  EXPECT_EQ(step(pace, on), 1U);  // nothing is known of it
+  for (std::uint32_t rows : {8U, 16U, 32U, 64U}) EXPECT_EQ(step(pace, on), rows);
+  EXPECT_EQ(settles_at(pace, on), 64U);
 }
 
 TEST(prompt_pace, on_a_slow_device_no_reply_waits_for_many_tokens) {
@@ -41,6 +49,34 @@ TEST(prompt_pace, where_a_token_takes_long_a_step_may_as_well) {
   EXPECT_EQ(settles_at(pace, {50, 500}), 16U);
 }
 
+// A step computes a power of two of rows: none of them is to be for nothing.
+TEST(prompt_pace, no_row_of_a_whole_step_is_for_nothing) {
+  for (const made_up_device& on : {made_up_device{10, 30}, {15, 500}, {0.1, 5}}) {
+    for (std::uint32_t replies = 1; replies <= 12; replies++) {
+      prompt_pace pace(64);
+      const std::uint32_t rows = settles_at(pace, on, replies);
+      EXPECT_EQ(rows, replies + pace.rows_beside(replies)) << replies << " replies";
+      EXPECT_GE(pace.rows_beside(replies), 4U);
+    }
+  }
+}
+
+TEST(prompt_pace, a_step_has_no_more_rows_than_there_are) {
+  prompt_pace odd(24);
+  EXPECT_EQ(settles_at(odd, {0.1, 5}), 32U);
+  EXPECT_EQ(odd.rows_beside(1), 23U);
+  EXPECT_EQ(odd.rows_beside(13), 11U);
+  EXPECT_EQ(odd.rows_beside(24), 0U);
+  EXPECT_EQ(odd.rows_beside(30), 0U);
+}
+
+// The first step of all may be held up, by what else begins.
+TEST(prompt_pace, a_first_token_that_was_held_up_is_no_measure) {
+  prompt_pace pace(64);
+  pace.took(0, 1, 4000);
+  EXPECT_EQ(settles_at(pace, {10, 30}), 16U);  // beside steps of 8 that took 110 ms
+}
+
 TEST(prompt_pace, goes_up_again_once_the_device_is_faster) {
   prompt_pace pace(64);
   EXPECT_EQ(settles_at(pace, {10, 30}), 8U);
@@ -49,10 +85,10 @@ TEST(prompt_pace, goes_up_again_once_the_device_is_faster) {
 
 TEST(prompt_pace, one_step_that_was_held_up_is_soon_forgotten) {
   prompt_pace pace(64);
-  const made_up_device on{2, 5};
+  const made_up_device on{1, 5};
   EXPECT_EQ(settles_at(pace, on), 64U);
-  pace.took(64, 1, 400);
-  EXPECT_LT(pace.rows_beside_replies(), 64U);
+  pace.took(63, 1, 400);
+  EXPECT_LT(pace.rows_beside(1), 63U);
   EXPECT_EQ(settles_at(pace, on), 64U);
 }
 
@@ -60,16 +96,16 @@ TEST(prompt_pace, learns_nothing_from_a_prompt_that_nobody_waits_for) {
   prompt_pace pace(64);
   EXPECT_EQ(settles_at(pace, {0.1, 5}), 64U);
   pace.took(64, 0, 10'000);
-  EXPECT_EQ(pace.rows_beside_replies(), 64U);
+  EXPECT_EQ(pace.rows_beside(1), 63U);
 }
 
 TEST(prompt_pace, a_short_rest_of_a_prompt_says_little) {
   prompt_pace pace(64);
   EXPECT_EQ(settles_at(pace, {10, 30}), 8U);
   pace.took(3, 1, 10);
-  EXPECT_EQ(pace.rows_beside_replies(), 8U);
+  EXPECT_EQ(pace.rows_beside(1), 7U);
   pace.took(3, 1, 1000);
-  EXPECT_EQ(pace.rows_beside_replies(), 8U);
+  EXPECT_EQ(pace.rows_beside(1), 7U);
 }
 
 }  // namespace
