@@ -138,7 +138,7 @@ class local_engine final : public inference_engine {
   }
 
   engine_status status() override {
-    engine_status out = loop_.look([&] { return loop_.status(); });
+    engine_status out = loop_.while_still([&] { return loop_.status(); });
     out.moves = mover_.pending();
     out.links = mover_.traffic();
     for (const move_status& m : out.moves)
@@ -174,9 +174,11 @@ class local_engine final : public inference_engine {
       if (m.device >= rooms_->size())
         return fail(error_code::not_found, "there is no device number " + std::to_string(m.device));
     }
-    if (request.spill && request.spill->device.value_or(0) >= rooms_->size())
-      return fail(error_code::not_found,
-                  "there is no device number " + std::to_string(*request.spill->device));
+    if (request.spill) {
+      for (std::uint32_t d : {request.spill->device.value_or(0), request.spill->from.value_or(0)})
+        if (d >= rooms_->size())
+          return fail(error_code::not_found, "there is no device number " + std::to_string(d));
+    }
     if (request.revision && *request.revision != revision()) {
       return fail(error_code::conflict, "the move was decided on revision " +
                                             std::to_string(*request.revision) +

@@ -235,7 +235,7 @@ result<void> mover::try_commit(move_job& job, steady_time begin) {
 }
 
 result<void> mover::prepare(move_job& job) {
-  loop_.look([&] {
+  loop_.while_still([&] {
     job.parts_after = loop_.placement().parts;
     {
       std::lock_guard lock(guard_);
@@ -327,7 +327,7 @@ result<void> mover::open(device_room& room) {
   if (room.space != nullptr) return {};
   result<std::unique_ptr<workspace>> made = workspace::make(*room.on, model_, shape_);
   if (!made) return tl::unexpected<error>(made.error());
-  loop_.look([&] { room.space = std::move(*made); });
+  loop_.while_still([&] { room.space = std::move(*made); });
   return {};
 }
 
@@ -402,7 +402,7 @@ result<void> mover::bring_pages(move_job& job) {
     result<void> ok = take_pages(job);
     if (ok) ok = copy_pages(job);
     if (!ok) return ok;
-    if (loop_.look([&] { return loop_.survey(job); })) return {};
+    if (loop_.while_still([&] { return loop_.survey(job); })) return {};
   }
   return {};
 }

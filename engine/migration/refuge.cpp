@@ -117,7 +117,7 @@ void mover::overtake() {
 
 // On this thread, which alone uses the workspace of a device that no plan needs.
 void mover::free_lost_workspaces() {
-  loop_.look([&] { return loop_.take_lost_workspaces(); }).clear();
+  loop_.while_still([&] { return loop_.take_lost_workspaces(); }).clear();
 }
 
 void mover::take_refuge() {

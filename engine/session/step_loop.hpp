@@ -57,9 +57,11 @@ class step_loop {
   }
   // Runs `f` on this thread while the loop's state stands still, also in the middle of a step:
   // while devices compute, which may take seconds where they are slow, nobody else needs it. `f`
-  // only looks; it waits for nobody and changes nothing that a step uses. Not on the loop's thread.
+  // waits for nobody and changes nothing that a step uses. What it may change: what is its caller's
+  // own (a move's job), and workspaces of devices that no plan uses (one that is put in place
+  // before its device's first part or page comes, those of lost devices). Not on the loop's thread.
   template <class F>
-  auto look(F f) -> decltype(f()) {
+  auto while_still(F f) -> decltype(f()) {
     std::lock_guard lock(state_);
     return f();
   }
@@ -79,7 +81,8 @@ class step_loop {
     step_loop& of_;
   };
 
-  // The following run on the loop's thread (through call); those that are const, also through look.
+  // The following run on the loop's thread (through call); those that are const, also
+  // through while_still.
   result<void> stop(session_id id);
   result<void> close(session_id id, const std::string& by);
   engine_status status() const;
@@ -89,11 +92,11 @@ class step_loop {
   void renew_plan();
 
   // Moves: adds the pages that the job still lacks and says which of them are full. Returns true
-  // when nothing is left to prepare. Through look.
+  // when nothing is left to prepare. Through while_still.
   bool survey(move_job& job);
   // Takes the job's pages, weights and plan into use. Leaves everything as it was on failure:
-  // conflict when there is more to prepare. Pages that the step since the last look has filled are
-  // copied in the pause, and while admissions are held all that have become full.
+  // conflict when there is more to prepare. Pages that the step since the last survey has filled
+  // are copied in the pause, and while admissions are held all that have become full.
   struct commit_report {
     std::uint64_t bytes = 0;  // copied in the pause
     double pause_ms = 0;
@@ -117,7 +120,7 @@ class step_loop {
   std::size_t end_sessions(whom which, const error& why);
   // As long as the loop stays stranded, or once it is, requests are refused with it.
   void refuse(const error& why) { unplaced_ = why; }
-  // Workspaces of lost devices, once no plan needs them. Through look.
+  // Workspaces of lost devices, once no plan needs them. Through while_still.
   std::vector<std::unique_ptr<workspace>> take_lost_workspaces();
 
   std::uint64_t revision() const { return revision_.load(); }
@@ -180,6 +183,7 @@ class step_loop {
   void add_pages(move_job& job, const session& s) const;
   void prepare_switch(move_job& job);
   bool is_up_to_date(const move_job& job) const;
+  error more_to_bring(const move_job& job) const;
   bool looks_in_the_pause(const move_job& job) const;
   result<std::uint64_t> copy_last_pages(move_job& job);
   std::vector<kv_page_ptr>* pages_in_use(const page_move& m);
@@ -190,7 +194,7 @@ class step_loop {
     return std::size_t{layer} * shape_.pages_per_slot() + page;
   }
 
-  // Held by the loop's thread but while devices compute and while it waits, and by who looks. Of
+  // Held by the loop's thread but while devices compute and while it waits, and by while_still. Of
   // all that follows up to guard_.
   std::mutex state_;
   const model& model_;

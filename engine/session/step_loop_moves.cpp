@@ -253,6 +253,21 @@ bool step_loop::is_up_to_date(const move_job& job) const {
   return job.ready && (job.surveyed == pages_state() || job.status.spill);
 }
 
+// Why it cannot be committed yet; and at all, where replies fill pages faster than they are
+// brought.
+error step_loop::more_to_bring(const move_job& job) const {
+  std::string where;
+  std::size_t pages = 0;
+  for (const page_move& m : job.pages) {
+    if (m.to != nullptr && (m.copied || !m.full)) continue;
+    if (pages++ == 0) where = rooms_[m.target]->on->info().name;
+  }
+  return {error_code::conflict,
+          "replies wrote KV faster than it was brought (" + std::to_string(pages) +
+              " pages are not there yet); nothing was moved, so try again, or once they have ended",
+          where};
+}
+
 // Whether pages may be looked at again and copied while replies stand still: those of a long
 // context take milliseconds, unless no other way is left.
 bool step_loop::looks_in_the_pause(const move_job& job) const {
@@ -264,13 +279,12 @@ bool step_loop::looks_in_the_pause(const move_job& job) const {
 result<step_loop::commit_report> step_loop::commit(move_job& job) {
   if (job.cancelled) return fail(error_code::cancelled, "the move was given up");
   const steady_time begin = std::chrono::steady_clock::now();
-  const error more{error_code::conflict, "pages were added since the last look", {}};
   const bool in_the_pause = looks_in_the_pause(job);
-  if (!in_the_pause && !is_up_to_date(job)) return tl::unexpected<error>(more);
+  if (!in_the_pause && !is_up_to_date(job)) return tl::unexpected<error>(more_to_bring(job));
   if (!survey(job)) {
     const bool all_have_places =
         std::ranges::none_of(job.pages, [](const page_move& m) { return m.to == nullptr; });
-    if (!all_have_places || !in_the_pause) return tl::unexpected<error>(more);
+    if (!all_have_places || !in_the_pause) return tl::unexpected<error>(more_to_bring(job));
     prepare_switch(job);
   }
   if (needs_lost(job.where_after))

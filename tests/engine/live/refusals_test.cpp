@@ -124,6 +124,13 @@ TEST(refusals, unknown_parts_devices_sessions_and_revisions) {
   EXPECT_EQ(e->move(r).error().code, error_code::not_found);
   r.parts = {{0, 9}};
   EXPECT_EQ(e->move(r).error().code, error_code::not_found);
+  r.parts.clear();
+  for (const auto& [from, to] : {std::pair{0U, 9U}, {9U, 1U}}) {
+    r.spill = engine::spill_request{1, 0, to, from};
+    ASSERT_FALSE(e->move(r).has_value());
+    EXPECT_EQ(e->move(r).error().code, error_code::not_found);
+  }
+  r.spill.reset();
   r.parts = {{0, 1}};
   r.revision = 77;
   EXPECT_EQ(e->move(r).error().code, error_code::conflict);
