@@ -74,12 +74,22 @@ std::filesystem::path state_folder(const config& c) {
   return given == nullptr ? "" : std::string(given).substr(0, std::string_view(given).find(':'));
 }
 
+constexpr const char* state_name = "policies.state";
+
+// Where the state is written to, which may be elsewhere when its file is a link; nothing if
+// nowhere.
+std::filesystem::path written_folder(const config& c) {
+  const std::filesystem::path folder = state_folder(c);
+  return folder.empty() ? folder : state_file::written(folder / state_name).parent_path();
+}
+
 // What two daemons wrote at once would be neither's. Null, and told why, where another is there.
 // Threads that write hold on to it: one that hangs on its disk outlives what began it.
 std::shared_ptr<folder_locks> lock_folders(const config& c) {
   auto locks = std::make_shared<folder_locks>();
   for (const auto& [what, folder] :
-       {std::pair("state", state_folder(c)), std::pair("record", c.record.folder)}) {
+       {std::pair("state", state_folder(c)), std::pair("state", written_folder(c)),
+        std::pair("record", c.record.folder)}) {
     if (folder.empty()) continue;
     const std::string taken = locks->take(folder);
     if (taken.empty()) continue;
@@ -87,14 +97,6 @@ std::shared_ptr<folder_locks> lock_folders(const config& c) {
     return nullptr;
   }
   return locks;
-}
-
-// Writes the state as long as its folder is this daemon's.
-state_file::write_call write_under(std::shared_ptr<folder_locks> locks) {
-  return [locks = std::move(locks)](const std::filesystem::path& path, const std::string& text) {
-    const std::string refused = locks->keep(path.parent_path());
-    return refused.empty() ? state_file::write(path, text) : "state: " + refused;
-  };
 }
 
 // A socket that systemd passes in, else one of our own at the configured path.
@@ -266,7 +268,7 @@ void lifetime::take_into_use(started_engine started) {
     loop_->record(*recorder_);
   }
   if (const std::filesystem::path folder = state_folder(config_); !folder.empty()) {
-    state_file_ = std::make_unique<state_file>(folder / "policies.state", write_under(locks_));
+    state_file_ = std::make_unique<state_file>(folder / state_name, state_file::under(locks_));
     for (const std::string& sentence : loop_->keep(*state_file_)) warnings_.add(sentence);
   }
   answers_.set_ready(*engine_, *loop_, std::move(started.devices), std::move(started.refused),

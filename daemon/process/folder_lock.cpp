@@ -19,6 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* lock_name = ".terraned.lock";
+constexpr int most_tries = 16;
 
 // Who holds it has written its process number there.
 std::string holder(int file) {
@@ -57,6 +58,23 @@ std::string folder_locks::take(const fs::path& folder, const wait_call& wait) {
   }
 }
 
+folder_locks::attempt folder_locks::try_lock(const fs::path& real) const {
+  const int file = open((real / lock_name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0640);
+  if (file < 0) return {};
+  if (opened_) opened_();
+  if (flock(file, LOCK_EX | LOCK_NB) == 0) {
+    // Removed since it was opened, it keeps nobody away.
+    if (is_there(real, file)) return {outcome::locked, file};
+    close(file);
+    return {outcome::removed};
+  }
+  const bool taken = errno == EWOULDBLOCK;
+  const std::string by = holder(file);
+  close(file);
+  if (!taken) return {};  // a file system without locks
+  return {outcome::taken, -1, by};
+}
+
 std::string folder_locks::keep(const fs::path& folder) {
   const std::lock_guard lock(guard_);
   std::error_code fault;
@@ -69,16 +87,20 @@ std::string folder_locks::keep(const fs::path& folder) {
     close(here->file);
     held_.erase(here);
   }
-  const int file = open((real / lock_name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0640);
-  if (file < 0) return "";
-  if (flock(file, LOCK_EX | LOCK_NB) != 0) {
-    const bool taken = errno == EWOULDBLOCK;
-    const std::string by = holder(file);
-    close(file);
-    if (!taken) return "";  // a file system without locks
-    return folder.string() + " is used by another terraned" + by +
-           "; give each its own, or stop the other";
+  attempt tried;
+  for (int tries = 0; tries < most_tries; tries++) {
+    fs::create_directories(real, fault);  // it may have gone with its lock
+    tried = try_lock(real);
+    if (tried.of != outcome::removed) break;
   }
+  if (tried.of == outcome::taken)
+    return folder.string() + " is used by another terraned" + tried.by +
+           "; give each its own, or stop the other";
+  if (tried.of == outcome::removed)
+    return "the lock of " + folder.string() + " (" + lock_name +
+           ") is removed again and again; end what does so";
+  if (tried.of == outcome::impossible) return "";
+  const int file = tried.file;
   const std::string number = std::to_string(getpid()) + "\n";
   if (ftruncate(file, 0) == 0) (void)!pwrite(file, number.data(), number.size(), 0);
   held_.push_back({real, file});

@@ -8,6 +8,7 @@
 #include <functional>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace terrane::daemon {
@@ -20,7 +21,8 @@ class folder_locks {
   // enough for that.
   static wait_call for_two_seconds();
 
-  folder_locks() = default;
+  // `opened` is called between the opening of a lock's file and its locking: tests remove it then.
+  explicit folder_locks(std::function<void()> opened = {}) : opened_(std::move(opened)) {}
   ~folder_locks();
   folder_locks(const folder_locks&) = delete;
   folder_locks& operator=(const folder_locks&) = delete;
@@ -38,6 +40,16 @@ class folder_locks {
     std::filesystem::path real;  // the folder, without links
     int file = -1;
   };
+  // The folder's lock, made if need be and locked; how that went.
+  enum class outcome { locked, taken, removed, impossible };
+  struct attempt {
+    outcome of = outcome::impossible;
+    int file = -1;        // locked
+    std::string by = {};  // taken: who has it
+  };
+  attempt try_lock(const std::filesystem::path& real) const;
+
+  std::function<void()> opened_;
   std::mutex guard_;
   std::vector<held> held_;
 };

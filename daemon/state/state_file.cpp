@@ -147,10 +147,25 @@ std::string state_file::trouble() const {
 
 const fs::path& state_file::path() const { return shared_->path; }
 
+fs::path state_file::written(const fs::path& path) {
+  std::error_code fault;
+  fs::path behind = fs::canonical(path, fault);
+  return fault ? path : behind;
+}
+
+state_file::write_call state_file::under(std::shared_ptr<folder_locks> locks) {
+  return [locks = std::move(locks)](const fs::path& path, const std::string& text) {
+    const fs::path real = written(path);
+    for (const fs::path& folder : {path.parent_path(), real.parent_path()})
+      if (const std::string refused = locks->keep(folder); !refused.empty())
+        return "state: " + refused;
+    return write(real, text);  // and not where a link leads by then
+  };
+}
+
 std::string state_file::write(const fs::path& wanted, const std::string& text) {
   std::error_code fault;
-  // Where it is a link, what it leads to is replaced.
-  const fs::path behind = fs::canonical(wanted, fault), path = fault ? wanted : behind;
+  const fs::path path = written(wanted);
   fs::create_directories(path.parent_path(), fault);
   if (fault) return failed("make", path.parent_path(), fault.value());
   const fs::path beside = path.string() + ".new";

@@ -12,6 +12,8 @@
 #include <optional>
 #include <string>
 
+#include "daemon/process/folder_lock.hpp"
+
 namespace terrane::daemon {
 
 class state_file {
@@ -21,6 +23,10 @@ class state_file {
   using write_call =
       std::function<std::string(const std::filesystem::path& path, const std::string& text)>;
   static std::string write(const std::filesystem::path& path, const std::string& text);
+  // The file that is written for a path: where that is a link, what it leads to.
+  static std::filesystem::path written(const std::filesystem::path& path);
+  // Writes as long as the folder of what is written is this daemon's, and the path's as well.
+  static write_call under(std::shared_ptr<folder_locks> locks);
 
   // `longest_end`: how long the destructor waits for what was put last.
   explicit state_file(std::filesystem::path path, write_call by = write,

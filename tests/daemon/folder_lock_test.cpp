@@ -2,6 +2,7 @@
 #include "daemon/process/folder_lock.hpp"
 
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <thread>
 
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "daemon/record/recorder.hpp"
+#include "daemon/state/state_file.hpp"
 #include "tests/engine/live/tiny_model.hpp"
 
 namespace terrane::daemon {
@@ -83,6 +85,36 @@ TEST_F(folder_lock_test, a_folder_that_another_took_meanwhile_is_left_to_it) {
   EXPECT_THAT(ours.keep(folder), HasSubstr("is used by another terraned"));
   other.reset();
   EXPECT_EQ(ours.keep(folder), "");
+}
+
+// A lock that was removed between its opening and its locking keeps nobody away.
+TEST_F(folder_lock_test, a_lock_that_is_removed_while_it_is_taken_is_taken_anew) {
+  for (bool folder_too : {false, true}) {
+    bool first = true;
+    folder_locks late([&] {
+      if (first) fs::remove_all(folder_too ? folder : folder / ".terraned.lock");
+      first = false;
+    });
+    EXPECT_EQ(late.take(folder, at_once), "");
+    EXPECT_NE(other->take(folder, at_once), "");
+  }
+  folder_locks never([&] { fs::remove(folder / ".terraned.lock"); });
+  EXPECT_THAT(never.take(folder, at_once), HasSubstr("is removed again and again"));
+}
+
+// Each has a folder of its own, but both states lead to one file.
+TEST_F(folder_lock_test, what_a_link_leads_to_is_written_by_one_alone) {
+  const fs::path mine = folder / "mine" / "s", theirs = folder / "theirs" / "s",
+                 real = folder / "real" / "s";
+  for (const fs::path& p : {mine, theirs, real}) fs::create_directories(p.parent_path());
+  std::ofstream(real) << "old";
+  for (const fs::path& p : {mine, theirs}) fs::create_symlink(real, p);
+  const auto first = state_file::under(std::make_shared<folder_locks>()),
+             second = state_file::under(std::make_shared<folder_locks>());
+  EXPECT_EQ(first(mine, "first"), "");
+  EXPECT_THAT(second(theirs, "second"), HasSubstr("is used by another terraned"));
+  EXPECT_EQ(state_file(mine).read().text, "first");
+  EXPECT_FALSE(fs::exists(real.string() + ".new"));
 }
 
 TEST_F(folder_lock_test, no_recording_is_begun_in_a_folder_of_another) {
