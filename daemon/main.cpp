@@ -43,10 +43,10 @@ int list_devices() {
 // there.
 std::string start_on_fault(const config& c) {
   const std::string& wanted = c.start_on;
-  if (wanted.empty() || wanted == "automatic") return "";
+  if (wanted.empty() || wanted == automatic_start) return "";
   std::string there, refused;
   for (const engine::device_candidate& d : engine::list_devices({})) {
-    const bool meant = d.info.name == wanted || engine::to_string(d.info.kind) == wanted;
+    const bool meant = names_device(wanted, d.info.name);
     if (meant && d.refused.empty()) return "";
     if (meant) refused = "start_on: '" + wanted + "' cannot be used: " + d.refused;
     if (d.refused.empty()) there += (there.empty() ? "" : ", ") + d.info.name;

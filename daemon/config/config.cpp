@@ -18,8 +18,6 @@ using policies::yaml::map_reader;
 using policies::yaml::node;
 using policies::yaml::node_kind;
 
-constexpr std::string_view automatic = "automatic";  // as start_on
-
 class config_reader {
  public:
   config_reader(const node& root, diagnostics& faults)
@@ -71,10 +69,10 @@ class config_reader {
     const auto v = filled(root_, "start_on");
     if (!v) return;
     out_.start_on = *v;
-    if (*v == automatic) return;
-    const std::string kind = v->substr(0, v->find(':'));
+    if (*v == automatic_start) return;
+    // Who lists a kind alone may well begin on the very device that it comes to be.
     const auto names = [&](const device_config& d) {
-      return d.name == *v || d.name == kind || d.name.starts_with(*v + ":");
+      return names_device(*v, d.name) || names_device(d.name, *v);
     };
     if (std::ranges::any_of(out_.devices, names)) return;
     std::string possible;
@@ -83,18 +81,18 @@ class config_reader {
       known.push_back(d.name);
       possible += d.name + ", ";
     }
-    known.push_back(automatic);
+    known.push_back(automatic_start);
     const std::string_view near = policies::nearest_name(*v, known);
     root_.fault(place_of(root_, "start_on"),
                 "start_on: '" + *v +
                     "' is not one of the devices that the configuration lists; possible: " +
-                    possible + std::string(automatic) +
+                    possible + std::string(automatic_start) +
                     (near.empty() ? "" : "; did you mean '" + std::string(near) + "'?"));
   }
 
   // On by default where the planner puts parts: who names a device means that one.
   void read_promotion() {
-    const bool placed = out_.start_on == automatic;
+    const bool placed = out_.start_on == automatic_start;
     out_.promotes = placed;
     const node* given = root_.optional_key("promote");
     if (given == nullptr) return;
@@ -290,6 +288,10 @@ bool has_error(const diagnostics& faults) {
 }
 
 }  // namespace
+
+bool names_device(std::string_view word, std::string_view name) {
+  return name == word || name.substr(0, name.find(':')) == word;
+}
 
 tl::expected<config, diagnostics> parse_config(const std::string& name, const std::string& text) {
   policies::result<node> root = policies::yaml::parse_document(name, text);

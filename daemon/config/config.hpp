@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <tl/expected.hpp>
@@ -55,6 +56,13 @@ struct config {
   // Whether kernels are timed at the first start of a device; else when an administrator asks.
   bool tune_at_first_use = true;
 };
+
+// `start_on` where the planner puts each part.
+inline constexpr std::string_view automatic_start = "automatic";
+
+// Whether a word of the configuration means the device of that name: it is the name, or the name's
+// kind alone ("vulkan" for "vulkan:0").
+bool names_device(std::string_view word, std::string_view name);
 
 using diagnostics = std::vector<policies::diagnostic>;
 

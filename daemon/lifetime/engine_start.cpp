@@ -15,7 +15,6 @@ namespace terrane::daemon {
 
 namespace {
 
-constexpr std::string_view automatic = "automatic";  // as start_on
 // What timing kernels may add to the first start, all devices together.
 constexpr std::chrono::milliseconds first_tuning{1500};
 
@@ -135,7 +134,7 @@ class starting {
   }
 
   result<void> place(const engine::model& m, engine::engine_options& options) {
-    if (config_.start_on == automatic) return place_automatically(m, options);
+    if (config_.start_on == automatic_start) return place_automatically(m, options);
     result<std::uint32_t> first = first_device();
     if (!first) return tl::unexpected<error>(first.error());
     options.placement.assign(m.parts().size(), *first);
@@ -180,10 +179,8 @@ class starting {
     const std::string& wanted = config_.start_on;
     if (wanted.empty()) return 0;
     for (std::uint32_t d = 0; d < devices_.size(); d++) {
-      const engine::device_info& info = devices_[d]->info();
-      if (out_.devices[d].name == wanted || info.name == wanted ||
-          engine::to_string(info.kind) == wanted)
-        return d;
+      const std::string& name = devices_[d]->info().name;
+      if (out_.devices[d].name == wanted || names_device(wanted, name)) return d;
     }
     for (const refusal& r : refused_) {
       if (r.configured != wanted && r.device.info.name != wanted) continue;
@@ -225,9 +222,8 @@ class starting {
 
   bool is_used(const std::string& name) const {
     const auto used = out_.engine->devices();
-    return std::any_of(used.begin(), used.end(), [&](const engine::device* d) {
-      return d->info().name == name || engine::to_string(d->info().kind) == name;
-    });
+    return std::any_of(used.begin(), used.end(),
+                       [&](const engine::device* d) { return names_device(name, d->info().name); });
   }
 
   engine::engine_options options_for(const engine::model& m) {

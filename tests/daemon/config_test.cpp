@@ -1,7 +1,14 @@
 #include "daemon/config/config.hpp"
 
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "engine/device/device.hpp"
+#include "policies/vocabulary/table.hpp"
 
 namespace terrane::daemon {
 namespace {
@@ -117,6 +124,40 @@ TEST(config, a_word_that_is_none_of_those_possible_is_told_with_them) {
   EXPECT_THAT(first_fault(begin + "apiVersion: v1\n"), HasSubstr("terraned.yaml:3:13"));
   EXPECT_THAT(first_fault("model: {file: m, check_numbers: ja}\n"),
               HasSubstr("terraned.yaml:1:33"));
+}
+
+TEST(config, a_word_means_a_device_by_its_name_or_its_kind) {
+  EXPECT_TRUE(names_device("cpu", "cpu"));
+  EXPECT_TRUE(names_device("vulkan:a", "vulkan:a"));
+  EXPECT_TRUE(names_device("vulkan", "vulkan:a"));
+  for (const char* other : {"vulkan:b", "vulk", "cuda", "vulkan:a:0", "a", ""})
+    EXPECT_FALSE(names_device(other, "vulkan:a")) << other;
+  EXPECT_FALSE(names_device("vulkan:a", "vulkan"));
+}
+
+// A kind that was added stands in every list of them.
+engine::device_kind after(engine::device_kind kind) {
+  switch (kind) {  // no default: a compiler tells of a kind that is missing
+    case engine::device_kind::cpu:
+      return engine::device_kind::vulkan;
+    case engine::device_kind::vulkan:
+      return engine::device_kind::cuda;
+    case engine::device_kind::cuda:
+      break;
+  }
+  return engine::device_kind::cpu;
+}
+
+TEST(config, kinds_of_devices_are_the_same_everywhere) {
+  std::vector<std::string_view> driven;
+  auto kind = engine::device_kind::cpu;
+  do {
+    const std::string name = engine::to_string(kind);
+    EXPECT_TRUE(parse_config("t", "model: {file: m}\ndevices: [{name: " + name + "}]\n")) << name;
+    if (kind != engine::device_kind::cpu) driven.push_back(engine::to_string(kind));
+    kind = after(kind);
+  } while (kind != engine::device_kind::cpu);
+  EXPECT_THAT(policies::drivers(), testing::UnorderedElementsAreArray(driven));
 }
 
 TEST(config, what_is_empty_is_not_what_is_left_out) {
