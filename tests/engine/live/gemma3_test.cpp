@@ -99,7 +99,7 @@ TEST(gemma3, a_move_does_not_bring_pages_before_the_window) {
   EXPECT_GT(s.bytes_total, m.weight_bytes() + 8 * page);
 }
 
-// Moves there and back while pages leave the windows: a reply that grows from 100 tokens to 700,
+// Moves there and back while pages leave the windows: a reply that grows from 460 tokens to 560,
 // and one whose prompt of 560, which comes in pieces, is past them already.
 TEST(gemma3, moves_past_512_tokens_change_nothing) {
   struct run {

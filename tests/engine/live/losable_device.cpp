@@ -52,6 +52,7 @@ result<void> losable_device::call() {
     came_ = true;
     hook_();
   }
+  if (each_) each_();
   if (is_last(calls_left_)) came_ = lost_ = true;
   if (lost_) return tl::unexpected<error>(*lost());
   return {};

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -32,6 +31,8 @@ class losable_device final : public engine::device {
   void find_no_room_at(std::size_t n) { allocations_left_ = n; }
   // Called before the n-th call from now.
   void call_at(std::size_t n, std::function<void()> f);
+  // Called before each call, on whichever thread; to be set while nothing runs.
+  void at_each_call(std::function<void()> f) { each_ = std::move(f); }
   // What was asked for and has not come yet does not come any more. True if it had come.
   bool disarm();
 
@@ -54,7 +55,7 @@ class losable_device final : public engine::device {
   std::shared_ptr<shared_cpu> on_;
   std::atomic<std::size_t> calls_left_{0}, allocations_left_{0}, until_hook_{0};  // 0: not armed
   std::atomic<bool> lost_{false}, came_{false};
-  std::function<void()> hook_;
+  std::function<void()> hook_, each_;
 };
 
 // What the engine says of parts that it had to put elsewhere.
@@ -71,11 +72,6 @@ struct refuge_reports {
     std::unique_lock lock(guard);
     changed.wait(lock, [&] { return all.size() >= count; });
     return all.back();
-  }
-  // Whether one comes in that time.
-  bool comes_in(std::chrono::milliseconds time) {
-    std::unique_lock lock(guard);
-    return changed.wait_for(lock, time, [&] { return !all.empty(); });
   }
 };
 

@@ -1,6 +1,8 @@
 // A device that is lost while something else goes on that uses devices: kernels are timed, or the
 // engine ends.
+#include <atomic>
 #include <future>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -40,17 +42,28 @@ TEST(losses_beside, kernels_that_are_timed_end_that_first) {
   engine::inference_engine& e = *at.engine;
   ASSERT_EQ(bench::move_and_wait(e, bench::everything_to(e, 1)).state,
             engine::move_state::committed);
-  bool first = true;
-  const auto report = e.tune(2, 10min, [&](const engine::tuning_progress&) {
-    if (first) {
-      lose(at, 1);
-      EXPECT_FALSE(told.comes_in(200ms)) << "moved to a card whose kernels are being timed";
+  // Calls of that card by others, and how many there had been when its kernels were timed last.
+  std::atomic<bool> lost{false};
+  std::atomic<std::size_t> by_others{0};
+  std::size_t beside = 0, timed = 0;
+  at.devices[2]->at_each_call([&, timing = std::this_thread::get_id()] {
+    if (!lost) return;
+    if (std::this_thread::get_id() != timing) {
+      by_others++;
+      return;
     }
-    first = false;
+    beside = by_others;
+    timed++;
+  });
+  const auto report = e.tune(2, 10min, [&](const engine::tuning_progress&) {
+    if (!lost) lose(at, 1);
+    lost = true;
     return true;
   });
   ASSERT_TRUE(report.has_value()) << to_string(report.error());
   EXPECT_TRUE(report->given_up);
+  EXPECT_GT(timed, 0U);
+  EXPECT_EQ(beside, 0U) << "moved to a card whose kernels are being timed";
   EXPECT_FALSE(told.wait_for(1).failure.has_value());
   for (const engine::part_status& p : e.status().parts) EXPECT_EQ(p.device, 2U);
 }
