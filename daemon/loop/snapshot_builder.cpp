@@ -76,6 +76,27 @@ void put_sessions(const engine::engine_status& status, const std::vector<std::st
   policies::list_tenants(s);
 }
 
+void put_moves(const engine::engine_status& status, const engine::model& m,
+               const std::vector<std::string>& devices,
+               const std::function<std::uint64_t(engine::move_id, const std::string&)>& id_of,
+               policies::snapshot& s) {
+  s.moving.clear();
+  for (const engine::move_status& move : status.moves) {
+    for (const engine::part_move& p : move.parts) {
+      const std::string& part = m.parts()[p.part].name;
+      const engine::part_status& now = status.parts[p.part];
+      s.moving.push_back({id_of(move.id, part), policies::subject_kind::part, part,
+                          devices[now.device], devices[p.device], now.weight_bytes + now.kv_bytes});
+    }
+    if (move.spill) {
+      const std::string session = std::to_string(move.spill->session);
+      s.moving.push_back({id_of(move.id, session), policies::subject_kind::session_kv, session, "",
+                          move.spill->device ? devices[*move.spill->device] : "",
+                          move.bytes_total});
+    }
+  }
+}
+
 snapshot_builder::snapshot_builder(engine::inference_engine& of, telemetry_sources sources,
                                    std::vector<std::string> pinned, policies::move_limits limits,
                                    load_facts load)
@@ -114,7 +135,13 @@ policies::snapshot snapshot_builder::make(const engine::engine_status& status, s
   add_devices(s);
   add_parts(s, status, now_ms);
   put_sessions(status, device_names(), users_, s);
-  add_moves(s, status, ids);
+  const auto id_of = [&](engine::move_id id, const std::string& subject) -> std::uint64_t {
+    const auto known = ids.find(id);
+    if (known == ids.end()) return 0;
+    const auto found = known->second.find(subject);
+    return found == known->second.end() ? 0 : found->second;
+  };
+  put_moves(status, engine_.loaded_model(), device_names(), id_of, s);
   s.completed = std::move(completed);
   s.limits = limits_;
   s.promotes = load_.promotes;
@@ -174,29 +201,6 @@ void snapshot_builder::add_parts(policies::snapshot& s, const engine::engine_sta
       to.moved_ms = moved_[p].second;
     }
     s.parts.push_back(std::move(to));
-  }
-}
-
-void snapshot_builder::add_moves(policies::snapshot& s, const engine::engine_status& status,
-                                 const std::map<engine::move_id, planned_ids>& ids) const {
-  for (const engine::move_status& m : status.moves) {
-    const auto known = ids.find(m.id);
-    auto id_of = [&](const std::string& subject) -> std::uint64_t {
-      if (known == ids.end()) return 0;
-      const auto found = known->second.find(subject);
-      return found == known->second.end() ? 0 : found->second;
-    };
-    for (const engine::part_move& p : m.parts) {
-      const std::string& part = engine_.loaded_model().parts()[p.part].name;
-      const engine::part_status& now = status.parts[p.part];
-      s.moving.push_back({id_of(part), policies::subject_kind::part, part, device_name(now.device),
-                          device_name(p.device), now.weight_bytes + now.kv_bytes});
-    }
-    if (m.spill) {
-      const std::string session = std::to_string(m.spill->session);
-      s.moving.push_back({id_of(session), policies::subject_kind::session_kv, session, "",
-                          m.spill->device ? device_name(*m.spill->device) : "", m.bytes_total});
-    }
   }
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -27,6 +28,13 @@ policies::device_state state_of(const engine::device_info& d);
 void put_sessions(const engine::engine_status& status, const std::vector<std::string>& devices,
                   user_names& users, policies::snapshot& s);
 
+// The moves that the engine is making, instead of those that `s` has. `id_of`: the number of the
+// plan that a subject (part name or session) moves by in one of the engine's moves; 0: a person's.
+void put_moves(const engine::engine_status& status, const engine::model& m,
+               const std::vector<std::string>& devices,
+               const std::function<std::uint64_t(engine::move_id, const std::string&)>& id_of,
+               policies::snapshot& s);
+
 class snapshot_builder {
  public:
   // `limits`: on all moves of policies together. `load`: what was known when the model was loaded.
@@ -47,8 +55,6 @@ class snapshot_builder {
  private:
   void add_devices(policies::snapshot& s) const;
   void add_parts(policies::snapshot& s, const engine::engine_status& status, std::int64_t now_ms);
-  void add_moves(policies::snapshot& s, const engine::engine_status& status,
-                 const std::map<engine::move_id, planned_ids>& ids) const;
   std::vector<std::string> device_names() const;
   std::string device_name(std::uint32_t index) const {
     return engine_.devices()[index]->info().name;

@@ -34,25 +34,66 @@ std::vector<std::uint64_t> kv_needed(const engine::model& m, const engine::engin
   return out;
 }
 
+namespace {
+
+struct judged_by {
+  policies::snapshot now;
+  policies::pipeline_state state;
+};
+
+// The control loop knows of a move's end with its next look only; the sessions that are put beside
+// its memory have that behind them.
+void forget_ended_moves(judged_by& with) {
+  std::erase_if(with.state.issued, [&](const auto& entry) {
+    return std::ranges::none_of(
+        with.now.moving, [&](const policies::move_in_progress& m) { return m.id == entry.first; });
+  });
+}
+
+// Sessions, places and moves of this moment.
+void bring_up_to_date(engine::inference_engine& e, engine::engine_status status, user_names& users,
+                      judged_by& with) {
+  std::vector<std::string> devices;
+  for (const engine::device* d : e.devices()) devices.push_back(d->info().name);
+  // Once committed a move only frees what it has left behind.
+  std::erase_if(status.moves, [](const engine::move_status& m) { return m.revision != 0; });
+  put_sessions(status, devices, users, with.now);
+  for (std::size_t p = 0; p < with.now.parts.size(); p++)
+    with.now.parts[p].device = devices[status.parts[p].device];
+  const auto planned_as = [&](engine::move_id, const std::string& subject) -> std::uint64_t {
+    for (const auto& [id, issued] : with.state.issued)
+      if (issued.move.subject == subject) return id;
+    return 0;
+  };
+  put_moves(status, e.loaded_model(), devices, planned_as, with.now);
+  forget_ended_moves(with);
+}
+
+}  // namespace
+
 std::optional<policies::admission_refusal> over_quota(engine::inference_engine& e,
                                                       const control_loop& loop, user_names& users,
                                                       const engine::generate_request& request) {
-  const engine::engine_status status = e.status();
-  std::vector<std::string> devices;
-  for (const engine::device* d : e.devices()) devices.push_back(d->info().name);
   policies::admission_request wanted;
   wanted.tenant = users.name_of(request.owner);
+  const policies::policy_set_ptr set = loop.policies();
+  // Judged on copies: a plan in Lua may take long, and a tick does not wait for it.
+  std::optional<judged_by> with = loop.look([&](const auto&, const policies::snapshot& last,
+                                                const policies::pipeline_state& state,
+                                                const auto&) -> std::optional<judged_by> {
+    if (!policies::has_quota(*set, last, wanted.tenant)) return std::nullopt;
+    return judged_by{last, state};
+  });
+  if (!with) return std::nullopt;
+  // Asked after the copy was made: what had ended by then is no move any more.
+  const engine::engine_status status = e.status();
   const std::vector<std::uint64_t> needed =
       kv_needed(e.loaded_model(), e.options(), status, request.session, request.prompt.size(),
                 request.max_tokens);
   for (std::size_t d = 0; d < needed.size(); d++)
-    if (needed[d] > 0) wanted.needs.push_back({devices[d], needed[d]});
-  return loop.look([&](const policies::policy_set& set, const policies::snapshot& last,
-                       const policies::pipeline_state& state, const policies::journal&) {
-    policies::snapshot now = last;
-    put_sessions(status, devices, users, now);
-    return policies::refuse_admission(set, now, state, wanted);
-  });
+    if (needed[d] > 0) wanted.needs.push_back({e.devices()[d]->info().name, needed[d]});
+  bring_up_to_date(e, status, users, *with);
+  return policies::refuse_admission(*set, with->now, with->state, wanted);
 }
 
 }  // namespace terrane::daemon

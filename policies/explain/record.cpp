@@ -52,12 +52,14 @@ const char* to_string(filter f) {
       return "would not help";
     case filter::not_worth:
       return "not worth its cost";
-    case filter::quota:
+    case filter::move_quota:
       return "quota";
     case filter::flapping:
       return "pinned for flapping";
     case filter::unfinished:
       return "still being written";
+    case filter::user_quota:
+      return "its user's quota";
   }
   return "";
 }

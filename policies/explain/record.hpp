@@ -28,7 +28,8 @@ struct condition_value {
   source_location where;
 };
 
-// What took a candidate out, in the order in which it is tried. `none`: it was taken.
+// What took a candidate out. `none`: it was taken. README.md has the order in which they are tried;
+// recordings have the numbers, so a new one comes last.
 enum class filter {
   none,
   not_needed,       // the goal was reached before it
@@ -47,9 +48,10 @@ enum class filter {
   held_away,   // another policy still holds it away from home
   no_help,     // it does not use what the policy relieves
   not_worth,   // it gains less than it costs
-  quota,       // what may move between two devices, or be under way, is used up
+  move_quota,  // what may move between two devices, or be under way, is used up
   flapping,    // it came home too often lately and is pinned for a while
   unfinished,  // its pages are not full or hold nothing yet
+  user_quota,  // it would bring its user past what a policy lets the user hold there
 };
 
 // How good a candidate is, in the numbers that its order may go by. Those from measurements are

@@ -105,20 +105,24 @@ std::uint64_t would_free(const rule& r, const policy_set& policies, const snapsh
   return sum;
 }
 
-std::string message_of(const rule& r, const admission_request& request, std::uint64_t held,
-                       std::uint64_t needed, std::uint64_t out) {
+struct amounts {
+  std::uint64_t held = 0, needed = 0, out = 0, in = 0;
+};
+
+std::string message_of(const rule& r, const admission_request& request, const amounts& a) {
   const std::string where = to_string(r.where);
   std::string text =
-      request.tenant + " holds " + format_bytes(held) + " of KV cache " + place_text(r.quota);
-  if (out > 0) text += ", of which " + format_bytes(out) + " are on their way out";
-  if (needed > 0) {
-    text += ", this request would reserve " + format_bytes(needed) +
+      request.tenant + " holds " + format_bytes(a.held) + " of KV cache " + place_text(r.quota);
+  if (a.out > 0) text += ", of which " + format_bytes(a.out) + " are on their way out";
+  if (a.in > 0) text += ", " + format_bytes(a.in) + " more are on their way there";
+  if (a.needed > 0) {
+    text += ", this request would reserve " + format_bytes(a.needed) +
             " for its prompt and the longest reply it asks for";
   }
   text += ", and policy '" + r.name + "'" + (where.empty() ? "" : " (" + where + ")") + " allows " +
           format_bytes(r.quota.bytes) + "; ";
-  if (needed > 0) text += "ask for a shorter reply (--max-tokens), or ";
-  if (needed > r.quota.bytes) return text + "have the quota raised";
+  if (a.needed > 0) text += "ask for a shorter reply (--max-tokens), or ";
+  if (a.needed > r.quota.bytes) return text + "have the quota raised";
   return text + "end a session (terranectl sessions, terranectl close NUMBER), and ask again";
 }
 
@@ -126,25 +130,31 @@ std::optional<admission_refusal> refuse_by(const rule& r, const policy_set& poli
                                            const snapshot& with, const pipeline_state& state,
                                            const admission_request& request) {
   const tenant_state& tenant = *find_tenant(with, request.tenant);
-  const std::uint64_t all = held_of_quota(r.quota, with, tenant), quota = r.quota.bytes;
+  amounts a;
+  a.in = on_its_way_in(r.quota, with, state, request.tenant);
+  const std::uint64_t held = held_of_quota(r.quota, with, tenant);
+  const std::uint64_t all = held + a.in, quota = r.quota.bytes;
   if (all <= quota) return std::nullopt;
-  const std::uint64_t out = leaving(r.quota, with, state, request.tenant);
-  if (all <= quota + out) return std::nullopt;
-  if (all <= quota + out + would_free(r, policies, with, state, request.tenant))
+  a.out = leaving(r.quota, with, state, request.tenant);
+  if (all <= quota + a.out) return std::nullopt;
+  if (all <= quota + a.out + would_free(r, policies, with, state, request.tenant))
     return std::nullopt;
-  const std::uint64_t needed = counted(r.quota, with, request.needs, false);
-  const std::uint64_t held = all - needed;
-  return admission_refusal{r.name, held, quota, message_of(r, request, held, needed, out)};
+  a.needed = counted(r.quota, with, request.needs, false);
+  a.held = held - a.needed;
+  return admission_refusal{r.name, a.held, quota, message_of(r, request, a)};
 }
 
 }  // namespace
 
+bool has_quota(const policy_set& policies, const snapshot& now, const std::string& tenant) {
+  return std::ranges::any_of(policies.rules(),
+                             [&](const rule& r) { return limits(r, now, tenant); });
+}
+
 std::optional<admission_refusal> refuse_admission(const policy_set& policies, const snapshot& now,
                                                   const pipeline_state& state,
                                                   const admission_request& request) {
-  if (std::ranges::none_of(policies.rules(),
-                           [&](const rule& r) { return limits(r, now, request.tenant); }))
-    return std::nullopt;
+  if (!has_quota(policies, now, request.tenant)) return std::nullopt;
   snapshot with = now;
   with.sessions.push_back(session_of(request));
   list_tenants(with);

@@ -107,7 +107,7 @@ bool is_trifle(const proposal& p, std::uint64_t reached, const std::vector<plann
     return false;
   // What a limit spreads over time goes on.
   return std::ranges::none_of(record.candidates, [](const candidate& c) {
-    return c.removed_by == filter::rate_limit || c.removed_by == filter::quota;
+    return c.removed_by == filter::rate_limit || c.removed_by == filter::move_quota;
   });
 }
 
@@ -129,7 +129,10 @@ std::uint64_t spent_within(const std::vector<spent_bytes>& spent, std::int64_t n
 // A device that a target stands for before anything is checked: what a score can be made of.
 std::string likely_target(const intent& i, const candidate& c, const snapshot& now) {
   for (const target_choice& t : i.to) {
-    if (t.kind == target_kind::device) return t.device;
+    if (t.kind == target_kind::device) {
+      const device_state* named = named_device(now, t.device, c.from);
+      return named != nullptr ? named->name : t.device;
+    }
     const device_state* cpu = find_cpu(now);
     if (t.kind == target_kind::cpu && cpu != nullptr) return cpu->name;
     for (const device_state& d : now.devices) {
@@ -179,6 +182,7 @@ struct binder::pass {
   const std::string& object;       // that it is judged for
   const intent* wanted = nullptr;  // the candidate's
   ledger& books;
+  std::vector<planned_move> accepted = {};  // those before are in the state
   std::uint64_t planned_bytes = 0;
 };
 
@@ -215,7 +219,7 @@ std::vector<planned_move> binder::bind(const rule& r, const occasion& why, const
   pass current{
       r, why, memory, record.object, nullptr, r.mode == rule_mode::enforce ? ledger_ : scratch};
   flaps_.clear();
-  std::vector<planned_move> moves;
+  std::vector<planned_move>& moves = current.accepted;
   std::uint64_t reached = 0;
   for (auto& [wanted, c] : in_order(p, why)) {
     const intent& i = *wanted;
@@ -228,7 +232,7 @@ std::vector<planned_move> binder::bind(const rule& r, const occasion& why, const
       // What is on its way already counts, whoever sent it.
       const bool leaves = v.removed_by == filter::taken || v.removed_by == filter::already_moving;
       if (v.removed_by == filter::none || leaves) reached += p.fills ? c.bytes : c.freed_bytes;
-      if (v.removed_by == filter::none) moves.push_back(accept(i, c, current, record.id));
+      if (v.removed_by == filter::none) accept(i, c, current, record.id);
     }
     const bool flaps = v.removed_by == filter::flapping && !is_pinned(state_, c, now_);
     if (flaps && r.mode == rule_mode::enforce) flaps_.push_back({{c.kind, c.subject}, c.from});
@@ -245,7 +249,7 @@ std::vector<planned_move> binder::bind(const rule& r, const occasion& why, const
   return moves;
 }
 
-planned_move binder::accept(const intent& i, const candidate& c, pass& p, std::uint64_t decision) {
+void binder::accept(const intent& i, const candidate& c, pass& p, std::uint64_t decision) {
   if (const device_state* to = find_device(now_, c.to)) {
     p.books.book(*to, static_cast<double>(c.bytes));
   }
@@ -256,23 +260,11 @@ planned_move binder::accept(const intent& i, const candidate& c, pass& p, std::u
   }
   p.planned_bytes += c.bytes;
   const link_state* link = find_link(now_, c.from, c.to);
-  return {0,
-          decision,
-          i.action,
-          c.kind,
-          c.subject,
-          c.from,
-          c.to,
-          c.bytes,
-          c.copied_bytes,
-          i.keep_tokens,
-          i.action == verb::spill ? i.only_from : std::string(),
-          c.score.cost_ms.value_or(0),
-          link != nullptr ? link->pause_ms : 0,
-          0,
-          i.reason,
-          p.r.name,
-          p.r.where};
+  p.accepted.push_back({0, decision, i.action, c.kind, c.subject, c.from, c.to, c.bytes,
+                        c.copied_bytes, i.keep_tokens,
+                        i.action == verb::spill ? i.only_from : std::string(),
+                        c.score.cost_ms.value_or(0), link != nullptr ? link->pause_ms : 0, 0,
+                        i.reason, p.r.name, p.r.where});
 }
 
 candidate binder::describe_candidate(const intent& i) const {
@@ -403,14 +395,11 @@ binder::verdict_of_filter binder::try_choice(const target_choice& choice, candid
     }
     return pick(choice.kind, c, p);
   }
+  if (choice.kind == target_kind::device && choice.device.find('*') != std::string::npos)
+    return try_each(choice.device, c, p);
   const device_state* to =
-      choice.kind == target_kind::cpu ? find_cpu(now_) : named_device(now_, choice.device, c.from);
+      choice.kind == target_kind::cpu ? find_cpu(now_) : find_device(now_, choice.device);
   c.to = to != nullptr ? to->name : name_of_choice(choice);
-  if (to == nullptr && choice.kind == target_kind::device &&
-      matches_pattern(choice.device, c.from)) {
-    return {filter::already_there,
-            "it is on " + c.from + ", and no other device is like '" + choice.device + "'"};
-  }
   if (to == nullptr) return {filter::unknown_device, "there is no device '" + c.to + "'"};
   if (c.kind == subject_kind::session_kv) {
     const session_state& s = *find_session(now_, c.subject);
@@ -430,6 +419,46 @@ binder::verdict_of_filter binder::try_choice(const target_choice& choice, candid
                                  p.books.bound(*to)};
   }
   return {};
+}
+
+// The devices that are like the pattern, in their order; first the one where the policy has put it
+// before. Of those that do not take it, one without room tells most.
+binder::verdict_of_filter binder::try_each(const std::string& pattern, candidate& c,
+                                           const pass& p) const {
+  candidate told = c;
+  told.to = pattern;
+  verdict_of_filter why{filter::unknown_device, "there is no device '" + pattern + "'"};
+  if (matches_pattern(pattern, c.from)) {
+    why = {filter::already_there,
+           "it is on " + c.from + ", and no other device is like '" + pattern + "'"};
+  }
+  bool tried = false;
+  // Whether the search ends with this one.
+  const auto ends_with = [&](const std::string& device) {
+    candidate at = c;
+    verdict_of_filter v = try_choice({target_kind::device, device}, at, p);
+    const bool taken = v.removed_by == filter::none;
+    if (taken || !tried || v.removed_by == filter::no_room) {
+      told = std::move(at);
+      why = std::move(v);
+    }
+    tried = true;
+    return taken;
+  };
+  const std::string* put_on = put_by(p.r, p.object, {c.kind, c.subject});
+  if (put_on != nullptr && matches_pattern(pattern, *put_on) && find_device(now_, *put_on)) {
+    if (ends_with(*put_on) || why.removed_by == filter::already_there) {
+      c = std::move(told);
+      return why;
+    }
+  }
+  for (const device_state& d : now_.devices) {
+    if (d.name == c.from || !matches_pattern(pattern, d.name)) continue;
+    if (put_on != nullptr && d.name == *put_on) continue;
+    if (ends_with(d.name)) break;
+  }
+  c = std::move(told);
+  return why;
 }
 
 // Where the policy has put the subject for that object; null when it does not hold it.
@@ -546,30 +575,29 @@ binder::verdict_of_filter binder::check_worth(const candidate& c, const pass& p)
 }
 
 // Whether it would bring its user past a quota, which would only send it away again.
-std::string binder::why_past_quota(const candidate& c) const {
+std::string binder::why_past_quota(const candidate& c, const pass& p) const {
   const session_state* s =
       c.kind == subject_kind::session_kv ? find_session(now_, c.subject) : nullptr;
   const tenant_state* tenant = s == nullptr ? nullptr : find_tenant(now_, s->tenant);
   if (tenant == nullptr) return {};
   for (const rule& r : rules_) {
     if (!limits(r, now_, tenant->name) || counts(r.quota, now_, c.from)) continue;
-    const std::string& to = c.to.empty() ? s->home : c.to;
-    const auto is_home = [&](const part_state& p) {
-      return p.kind == part_kind::attention && counts(r.quota, now_, p.device);
-    };
-    const bool comes =
-        to.empty() ? std::ranges::any_of(now_.parts, is_home) : counts(r.quota, now_, to);
-    if (!comes) continue;
+    if (!leads_to_quota(r.quota, now_, *s, c.to)) continue;
     const std::uint64_t held = held_of_quota(r.quota, now_, *tenant);
-    if (held + c.bytes <= r.quota.bytes) continue;
+    std::uint64_t coming = on_its_way_in(r.quota, now_, state_, tenant->name);
+    for (const planned_move& m : p.accepted)
+      coming += brought_in(r.quota, now_, tenant->name, m.kind, m.subject, m.to, m.bytes);
+    if (held + coming + c.bytes <= r.quota.bytes) continue;
     return tenant->name + " holds " + format_bytes(held) + " " + place_text(r.quota) +
+           (coming > 0 ? ", " + format_bytes(coming) + " more are to come there" : "") +
            ", and policy '" + r.name + "' allows " + format_bytes(r.quota.bytes);
   }
   return {};
 }
 
-binder::verdict_of_filter binder::check_quota(const candidate& c, const pass&) const {
-  if (std::string past = why_past_quota(c); !past.empty()) return {filter::quota, std::move(past)};
+binder::verdict_of_filter binder::check_quota(const candidate& c, const pass& p) const {
+  if (std::string past = why_past_quota(c, p); !past.empty())
+    return {filter::user_quota, std::move(past)};
   const move_limits& limits = now_.limits;
   if (limits.link_bytes > 0) {
     std::uint64_t used = 0;
@@ -581,18 +609,18 @@ binder::verdict_of_filter binder::check_quota(const candidate& c, const pass&) c
     }
     // One move larger than the whole quota goes alone, here and below.
     if (used > 0 && used + c.bytes > limits.link_bytes) {
-      return {filter::quota, format_bytes(static_cast<double>(limits.link_bytes)) +
-                                 " may move from " + c.from + " to " +
-                                 (c.to.empty() ? "its parts" : c.to) + " in " +
-                                 format_duration(limits.link_per_ms) + ", and " +
-                                 format_bytes(static_cast<double>(used)) + " of that are used"};
+      return {filter::move_quota,
+              format_bytes(static_cast<double>(limits.link_bytes)) + " may move from " + c.from +
+                  " to " + (c.to.empty() ? "its parts" : c.to) + " in " +
+                  format_duration(limits.link_per_ms) + ", and " +
+                  format_bytes(static_cast<double>(used)) + " of that are used"};
     }
   }
   const std::uint64_t most = limits.in_flight_bytes;
   if (most > 0 && in_flight_bytes_ > 0 && in_flight_bytes_ + c.bytes > most) {
-    return {filter::quota, "moves of " + format_bytes(static_cast<double>(in_flight_bytes_)) +
-                               " are under way, and at most " +
-                               format_bytes(static_cast<double>(most)) + " may be"};
+    return {filter::move_quota, "moves of " + format_bytes(static_cast<double>(in_flight_bytes_)) +
+                                    " are under way, and at most " +
+                                    format_bytes(static_cast<double>(most)) + " may be"};
   }
   return {};
 }

@@ -65,6 +65,7 @@ class binder {
   verdict_of_filter check_target(const candidate& c, const device_state& to) const;
   verdict_of_filter choose_target(const intent& i, candidate& c, const pass& p) const;
   verdict_of_filter try_choice(const target_choice& choice, candidate& c, const pass& p) const;
+  verdict_of_filter try_each(const std::string& pattern, candidate& c, const pass& p) const;
   const std::string* put_by(const rule& r, const std::string& object,
                             const subject_ref& subject) const;
   verdict_of_filter pick(target_kind by, candidate& c, const pass& p) const;
@@ -72,7 +73,7 @@ class binder {
   verdict_of_filter check_return(const candidate& c, const pass& p) const;
   verdict_of_filter check_help(const candidate& c, const pass& p) const;
   verdict_of_filter check_worth(const candidate& c, const pass& p) const;
-  std::string why_past_quota(const candidate& c) const;
+  std::string why_past_quota(const candidate& c, const pass& p) const;
   verdict_of_filter check_quota(const candidate& c, const pass& p) const;
   std::vector<std::pair<const intent*, candidate>> in_order(const proposal& p,
                                                             const occasion& why) const;
@@ -80,7 +81,7 @@ class binder {
   void count_part(const part_state& part, candidate& c) const;
   bool has_shared(const part_state& part, const std::string& device) const;
   verdict_of_filter filter_candidate(const intent& i, candidate& c, const pass& p) const;
-  planned_move accept(const intent& i, const candidate& c, pass& p, std::uint64_t decision);
+  void accept(const intent& i, const candidate& c, pass& p, std::uint64_t decision);
 
   const snapshot& now_;
   const std::vector<rule>& rules_;

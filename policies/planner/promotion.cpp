@@ -190,7 +190,7 @@ bool promotion::still_gains(const std::vector<planned_move>& moves,
                             const decision_record& record) const {
   const auto may_follow = [](const candidate& c) {
     return c.removed_by == filter::none || c.removed_by == filter::no_room ||
-           c.removed_by == filter::rate_limit || c.removed_by == filter::quota;
+           c.removed_by == filter::rate_limit || c.removed_by == filter::move_quota;
   };
   return moves.empty() || std::ranges::all_of(record.candidates, may_follow) ||
          token_ms_with(moves) < token_ms_now_;

@@ -1,8 +1,34 @@
 #include "policies/planner/quota.hpp"
 
+#include <algorithm>
+
 #include "policies/planner/objects.hpp"
 
 namespace terrane::policies {
+namespace {
+
+std::uint64_t less(std::uint64_t a, std::uint64_t b) { return a - std::min(a, b); }
+
+// Attention of every layer keeps as much of a session: what lies beside one part is its share of
+// what lies beside those of its device.
+std::uint64_t comes_with_part(const kv_quota& quota, const snapshot& now, const std::string& tenant,
+                              const part_state& part, const std::string& to) {
+  const bool counted = counts(quota, now, part.device);
+  if (part.kind != part_kind::attention || counted || !counts(quota, now, to)) return 0;
+  const auto beside = std::ranges::count_if(now.parts, [&](const part_state& p) {
+    return p.kind == part_kind::attention && p.device == part.device;
+  });
+  std::uint64_t sum = 0;
+  for (const session_state& s : now.sessions) {
+    if (s.tenant != tenant) continue;
+    for (const kv_residency& r : s.kv)
+      if (r.device == part.device)
+        sum += less(r.bytes, static_cast<std::uint64_t>(std::max<std::int64_t>(0, r.away_bytes)));
+  }
+  return sum / static_cast<std::uint64_t>(beside);
+}
+
+}  // namespace
 
 bool counts(const kv_quota& quota, const snapshot& now, const std::string& device) {
   if (quota.on == quota_in_all) return true;
@@ -17,6 +43,48 @@ std::uint64_t held_of_quota(const kv_quota& quota, const snapshot& now,
   for (const kv_residency& kv : tenant.kv)
     if (counts(quota, now, kv.device)) held += kv.bytes;
   return held;
+}
+
+bool leads_to_quota(const kv_quota& quota, const snapshot& now, const session_state& s,
+                    const std::string& to) {
+  const std::string& where = to.empty() ? s.home : to;
+  if (!where.empty()) return counts(quota, now, where);
+  return std::ranges::any_of(now.parts, [&](const part_state& p) {
+    return p.kind == part_kind::attention && counts(quota, now, p.device);
+  });
+}
+
+std::uint64_t brought_in(const kv_quota& quota, const snapshot& now, const std::string& tenant,
+                         subject_kind kind, const std::string& subject, const std::string& to,
+                         std::uint64_t bytes) {
+  if (kind == subject_kind::part) {
+    const part_state* part = find_part(now, subject);
+    return part == nullptr ? 0 : comes_with_part(quota, now, tenant, *part, to);
+  }
+  const session_state* s = find_session(now, subject);
+  if (s == nullptr || s->tenant != tenant || !leads_to_quota(quota, now, *s, to)) return 0;
+  std::uint64_t elsewhere = 0;
+  for (const kv_residency& r : s->kv) {
+    if (counts(quota, now, r.device)) continue;
+    // What comes home is all that is away; what is sent to a device, its full pages.
+    elsewhere += !to.empty()        ? less(r.bytes, r.open_bytes)
+                 : r.away_bytes < 0 ? r.bytes
+                                    : static_cast<std::uint64_t>(r.away_bytes);
+  }
+  return std::min(bytes, elsewhere);
+}
+
+std::uint64_t on_its_way_in(const kv_quota& quota, const snapshot& now, const pipeline_state& state,
+                            const std::string& tenant) {
+  std::uint64_t sum = 0;
+  for (const auto& [id, issued] : state.issued) {
+    const planned_move& m = issued.move;
+    sum += brought_in(quota, now, tenant, m.kind, m.subject, m.to, m.bytes);
+  }
+  for (const move_in_progress& m : now.moving)
+    if (!state.issued.contains(m.id))
+      sum += brought_in(quota, now, tenant, m.kind, m.subject, m.to, UINT64_MAX);
+  return sum;
 }
 
 std::string place_text(const kv_quota& quota) {

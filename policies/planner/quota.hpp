@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "policies/pipeline/state.hpp"
 #include "policies/rule/rule.hpp"
 #include "policies/vocabulary/snapshot.hpp"
 
@@ -15,6 +16,22 @@ bool counts(const kv_quota& quota, const snapshot& now, const std::string& devic
 // What a tenant holds where the quota counts, pages that are reserved for running replies included:
 // nobody else can have them.
 std::uint64_t held_of_quota(const kv_quota& quota, const snapshot& now, const tenant_state& tenant);
+
+// Whether KV of the session that goes to a device (empty: to where it belongs) comes to where the
+// quota counts.
+bool leads_to_quota(const kv_quota& quota, const snapshot& now, const session_state& s,
+                    const std::string& to);
+
+// What a move brings of a tenant's KV from elsewhere to where the quota counts: a session's, or
+// what comes with a part. At most `bytes` of a session's.
+std::uint64_t brought_in(const kv_quota& quota, const snapshot& now, const std::string& tenant,
+                         subject_kind kind, const std::string& subject, const std::string& to,
+                         std::uint64_t bytes);
+
+// What moves that policies or people have begun bring so. How much a person's move takes along is
+// not always known before it is done: all that it can.
+std::uint64_t on_its_way_in(const kv_quota& quota, const snapshot& now, const pipeline_state& state,
+                            const std::string& tenant);
 
 // "in all", "on GPUs", "on cuda:*".
 std::string place_text(const kv_quota& quota);

@@ -28,7 +28,7 @@ constexpr part_kind last_of(part_kind) { return part_kind::head; }
 constexpr subject_kind last_of(subject_kind) { return subject_kind::session_kv; }
 constexpr move_outcome last_of(move_outcome) { return move_outcome::idle; }
 constexpr verb last_of(verb) { return verb::yield; }
-constexpr filter last_of(filter) { return filter::unfinished; }
+constexpr filter last_of(filter) { return filter::user_quota; }
 constexpr latch_phase last_of(latch_phase) { return latch_phase::engaged; }
 
 // The version that a file says it has; the error is a clause.

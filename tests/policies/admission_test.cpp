@@ -193,6 +193,88 @@ TEST(admission, nothing_is_brought_back_past_a_quota) {
   EXPECT_EQ(evaluate(**set, m.at(0), other).planned.moves.size(), 1u);
 }
 
+// KV of ann that is on its way to the card.
+TEST(admission, counts_what_is_on_its_way_in) {
+  const policy_set_ptr set = *policy_set::from_sources({{"p.yaml", spills}});
+  machine m;
+  m.add_device("cpu", 32 * gib);
+  m.add_device("cuda:a", 32 * gib);
+  m.add_session("1", 9000, 3 * gib, "cpu").tenant = "ann";
+  kv_residency& running = m.add_session("2", 9000, 1 * gib, "cuda:a").kv[0];
+  m.session("2").tenant = "ann";
+  running.open_bytes = running.bytes;
+  planned_move there;
+  there.kind = subject_kind::session_kv;
+  there.action = verb::spill;
+  there.subject = "1";
+  there.to = "cuda:a";
+  there.bytes = static_cast<std::uint64_t>(2 * gib);
+  pipeline_state state;
+  EXPECT_EQ(asked(set, m.at(0), state, 2 * gib), "");
+  state.issued[1] = {there, "ann", 0, false, false};
+  EXPECT_EQ(asked(set, m.at(0), state, 1 * gib), "");
+  EXPECT_THAT(asked(set, m.at(0), state, 2 * gib),
+              HasSubstr("ann holds 1 GiB of KV cache on GPUs, 2 GiB more are on their way there"));
+  // A person's, of which nobody knows yet how much it is.
+  snapshot now = m.at(0);
+  now.moving.push_back({0, subject_kind::session_kv, "1", "", "cuda:a", 0});
+  EXPECT_EQ(asked(set, now, {}, 0), "");
+  EXPECT_NE(asked(set, now, {}, 1 * gib), "");
+  // With parts: of two layers on the host, one goes.
+  m.add_layers(2, mib, mib, "cpu");
+  now = m.at(0);
+  for (session_state& s : now.sessions) s.kv[0].away_bytes = 0;
+  now.moving.push_back({0, subject_kind::part, "layer.0.attn", "cpu", "cuda:a", 0});
+  EXPECT_EQ(asked(set, now, {}, 1.5 * gib), "");
+  EXPECT_NE(asked(set, now, {}, 1.6 * gib), "");
+}
+
+machine two_away() {
+  machine m;
+  m.add_device("cpu", 32 * gib);
+  m.add_device("cuda:a", 32 * gib);
+  for (const char* id : {"1", "2"}) {
+    session_state& away = m.add_session(id, 9000, 3 * gib, "cpu");
+    away.tenant = "ann";
+    away.home = "cuda:a";
+  }
+  return m;
+}
+
+policy_set_ptr with(const std::string& more) {
+  const auto set = policy_set::from_sources({{"p.yaml", spills + more}});
+  EXPECT_TRUE(set.has_value()) << to_string(set.error().front());
+  return set.value_or(policy_set::empty());
+}
+
+TEST(admission, two_sessions_that_are_brought_back_are_counted_together) {
+  const policy_set_ptr set = with(
+      "  - name: back\n    for_each: session\n    enter: {metric: idle_s, below: 5}\n"
+      "    leave: {metric: idle_s, above: 10}\n    do: {fetch: kv}\n");
+  machine m = two_away();
+  pipeline_state state;
+  const decision d = evaluate(*set, m.at(0), state);
+  ASSERT_EQ(d.planned.moves.size(), 1u);
+  EXPECT_EQ(d.planned.moves[0].subject, "1");
+  ASSERT_EQ(d.records.size(), 2u);
+  EXPECT_EQ(d.records[1].candidates.at(0).removed_by, filter::user_quota);
+  EXPECT_THAT(explain_text(d.records[1]), HasSubstr("3 GiB more are to come there"));
+  // So is what was planned before and is under way.
+  pipeline_state later;
+  later.issued[1] = {d.planned.moves[0], "1", 0, false, false};
+  later.next_move = 2;
+  EXPECT_TRUE(evaluate(*set, m.at(1000), later).planned.moves.empty());
+}
+
+TEST(admission, two_sessions_of_one_plan_are_counted_together) {
+  const policy_set_ptr set = with(
+      "  - name: full\n    for_each: cpu\n    enter: {metric: vram.used, above: 2GiB}\n"
+      "    leave: {metric: vram.used, below: 1MiB}\n    do: {spill: kv, to: cuda}\n");
+  machine m = two_away();
+  pipeline_state state;
+  EXPECT_EQ(evaluate(*set, m.at(0), state).planned.moves.size(), 1u);
+}
+
 TEST(admission, what_a_file_may_say) {
   EXPECT_THAT(faults_of(policy("{bytes: 4GiB, on: gpu}")), IsEmpty());
   EXPECT_THAT(faults_of(policy("{bytes: 0}")), Contains(HasSubstr("'quota' needs bytes above")));

@@ -434,5 +434,72 @@ TEST_P(random_trace, never_breaks_a_rule) {
 
 INSTANTIATE_TEST_SUITE_P(seeds, random_trace, testing::Range(1u, 9u));
 
+// Two cards of a driver stand for a target; the first has no room.
+TEST(evaluate, tries_each_device_that_a_target_stands_for) {
+  const policy_set_ptr policies = set_of(
+      "  - name: hot\n    for_each: cpu\n    min_stay: 0s\n"
+      "    enter: {metric: vram.used_ratio, above: 0.5}\n"
+      "    leave: {metric: vram.used_ratio, below: 0.1}\n"
+      "    do: {move: layers, to: cuda, order: best}\n");
+  machine m;
+  m.add_device("cpu", 1 * gib, 700 * mib);
+  m.add_device("cuda:a", 1 * gib, 1 * gib);
+  m.add_device("cuda:b", 1 * gib);
+  m.add_layers(1, 100 * mib, 200 * mib, "cpu");
+  pipeline_state state;
+  const decision d = evaluate(*policies, m.at(0), state);
+  ASSERT_EQ(d.planned.moves.size(), 2u);
+  for (const planned_move& move : d.planned.moves) EXPECT_EQ(move.to, "cuda:b");
+  // Where none has room, that is what is told.
+  m.device("cuda:b").others = 1 * gib;
+  pipeline_state other;
+  const decision none = evaluate(*policies, m.at(0), other);
+  EXPECT_TRUE(none.planned.moves.empty());
+  EXPECT_EQ(none.records.at(0).candidates.at(0).removed_by, filter::no_room);
+}
+
+// The order goes by what the way to a device costs, also where a driver's name stands for it.
+TEST(evaluate, scores_by_the_link_to_a_device_that_a_target_stands_for) {
+  const policy_set_ptr policies = set_of(
+      "  - name: hot\n    for_each: cpu\n    min_stay: 0s\n"
+      "    enter: {metric: vram.used_ratio, above: 0.5}\n"
+      "    leave: {metric: vram.used_ratio, below: 0.1}\n"
+      "    do: {move: layers, to: cuda, order: best}\n");
+  machine m;
+  m.add_device("cpu", 1 * gib, 700 * mib);
+  m.add_device("cuda:a", 2 * gib);
+  m.add_part("layer.0.attn", 100 * mib, "cpu");
+  m.add_part("layer.0.ffn", 200 * mib, "cpu");
+  snapshot now = m.at(0);
+  // A pause that weighs more on what is small: known only when the way is.
+  now.links.push_back({"cpu", "cuda:a", 1e9, 1000});
+  pipeline_state state;
+  const decision d = evaluate(*policies, now, state);
+  ASSERT_EQ(d.planned.moves.size(), 2u);
+  EXPECT_EQ(d.planned.moves[0].subject, "layer.0.ffn");
+}
+
+// What a user's quota keeps back does not go on with time, as what a rate limit keeps back does.
+TEST(evaluate, what_a_users_quota_leaves_is_a_trifle) {
+  const policy_set_ptr policies = set_of(
+      "  - name: share\n    for_each: tenant\n    quota: {bytes: 1GiB, on: gpu}\n"
+      "    enter: {metric: tenant.sessions, above: 90}\n"
+      "    leave: {metric: tenant.sessions, below: 80}\n    do: {spill: kv, to: cpu}\n"
+      "  - name: full\n    for_each: cpu\n"
+      "    enter: {metric: vram.used, above: 2GiB}\n"
+      "    leave: {metric: vram.used, below: 1GiB}\n    do: {spill: kv, to: cuda}\n");
+  machine m;
+  m.add_device("cpu", 8 * gib);
+  m.add_device("cuda:a", 8 * gib);
+  m.add_session("1", 9000, 3 * gib, "cpu").tenant = "ann";
+  m.add_session("2", 9000, 10 * mib, "cpu").tenant = "bob";
+  pipeline_state state;
+  const decision d = evaluate(*policies, m.at(0), state);
+  ASSERT_EQ(d.planned.moves.size(), 1u);
+  EXPECT_EQ(d.planned.moves[0].subject, "2");
+  EXPECT_THAT(explain_text(d.records.at(0)), HasSubstr("That is next to nothing"));
+  EXPECT_THAT(explain_text(d.records.at(0)), HasSubstr("its user's quota"));
+}
+
 }  // namespace
 }  // namespace terrane::policies

@@ -198,7 +198,7 @@ TEST(quota, bounds_a_link_and_what_is_in_flight) {
   pipeline_state other;
   const decision d = evaluate(*set, now, other);
   EXPECT_EQ(d.planned.moves.size(), 2u);
-  EXPECT_EQ(first_refusal(d), filter::quota);
+  EXPECT_EQ(first_refusal(d), filter::move_quota);
   // A move that is larger than all goes alone.
   now.limits = {1, 10'000, 1};
   pipeline_state third;
