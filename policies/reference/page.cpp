@@ -278,6 +278,8 @@ std::string value_text(const scenario::test_key_entry& k) {
       return "a text, a list of them, or counts, below";
     case test_value::texts_by_name:
       return "a text, or a list of them, by name";
+    case test_value::request:
+      return "a request, below";
   }
   return "";
 }

@@ -112,6 +112,8 @@ json_tree value_schema(const test_key_entry& k) {
       return any_of({text(), list_of(text()), refer_to("counts")});
     case test_value::texts_by_name:
       return map_with(json_tree::object(), one_or_more(text()));
+    case test_value::request:
+      return refer_to("request");
   }
   return json_tree::object();
 }

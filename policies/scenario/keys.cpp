@@ -13,6 +13,7 @@ constexpr word<test_place> place_table[] = {
     {test_place::step, "step", "what happens at a time, and what must have come of it"},
     {test_place::counts, "counts", "how many moves"},
     {test_place::swing, "swing", "values that take turns from a step on"},
+    {test_place::request, "request", "what each request that a step asks about would reserve"},
 };
 
 constexpr std::int64_t many = 1'000'000;
@@ -102,6 +103,8 @@ constexpr test_key_entry key_table[] = {
      "users whose requests a quota refuses now, and a piece of what they are told"},
     {test_key::admitted, test_place::step, "admitted", test_value::texts, false,
      "users whose requests no quota refuses now"},
+    {test_key::request, test_place::step, "request", test_value::request, false,
+     "what each of these requests would reserve; default: nothing"},
 
     {test_key::at_least, test_place::counts, "at_least", test_value::whole_number, false,
      "no fewer", 0, many},
@@ -110,6 +113,11 @@ constexpr test_key_entry key_table[] = {
 
     {test_key::swing_every, test_place::swing, "every", test_value::duration, true,
      "how long each value stays, such as 1s"},
+
+    {test_key::request_kv, test_place::request, "kv", test_value::bytes, true,
+     "KV for its prompt and the longest reply it asks for, such as 500MiB"},
+    {test_key::request_on, test_place::request, "on", test_value::text, true,
+     "the device that it would take this from"},
 };
 
 }  // namespace

@@ -14,7 +14,18 @@
 
 namespace terrane::policies::scenario {
 
-enum class test_place { file, machine, device, layers, part, session, step, counts, swing };
+enum class test_place {
+  file,
+  machine,
+  device,
+  layers,
+  part,
+  session,
+  step,
+  counts,
+  swing,
+  request
+};
 // The name is for programs; what it says, for people.
 std::span<const word<test_place>> test_places();
 
@@ -36,6 +47,7 @@ enum class test_value : std::uint8_t {
   swings,         // lists of settings that take turns, by the name of whose they are
   moves,          // moves as texts, or how many
   texts_by_name,  // a text, or a list of them, for each part or session
+  request,
 };
 
 enum class test_key : std::uint8_t {
@@ -83,9 +95,12 @@ enum class test_key : std::uint8_t {
   placed,
   refused,
   admitted,
+  request,
   at_least,
   at_most,
   swing_every,
+  request_kv,
+  request_on,
 };
 
 struct test_key_entry {

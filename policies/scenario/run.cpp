@@ -255,7 +255,7 @@ void runner::check_places(const step& s) {
 
 void runner::check_admission(const step& s) {
   const auto answer = [&](const std::string& tenant) {
-    const auto refused = refuse_admission(*script_.policies, *seen_, state_, {tenant, {}});
+    const auto refused = refuse_admission(*script_.policies, *seen_, state_, {tenant, s.request});
     return refused ? refused->message : std::string();
   };
   for (const wanted_text& wanted : s.refused) {

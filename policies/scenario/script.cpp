@@ -53,6 +53,7 @@ class script_reader {
   void read_lost(map_reader& map, test_key which, bool lost, step& into);
   void read_comings(map_reader& map, step& into);
   wanted_moves read_moves(map_reader& map, test_key which);
+  void read_request(map_reader& map, step& into);
 
   std::optional<subject> find(const node& name);
   std::vector<std::string_view> device_names() const;
@@ -254,6 +255,7 @@ void script_reader::read_step(const node& value) {
   s.why = pairs(map, test_key::why);
   s.refused = pairs(map, test_key::refused);
   s.admitted = texts(map, test_key::admitted);
+  read_request(map, s);
   s.placed = pairs(map, test_key::placed);
   for (const wanted_text& p : s.placed) {
     if (parts_like(into_.start, p.about).empty()) {
@@ -358,6 +360,19 @@ void script_reader::read_comings(map_reader& map, step& into) {
     into.changes.push_back(
         {name.text + " closes", [id = name.text](machine& m, std::int64_t) { m.end_session(id); }});
   }
+}
+
+void script_reader::read_request(map_reader& map, step& into) {
+  const node* value = map.optional_key(test_key::request);
+  if (value == nullptr) return;
+  if (into.refused.empty() && into.admitted.empty()) {
+    fault(value->where, "'request' is about those of 'refused' and 'admitted'; write one of them");
+  }
+  map_reader request(*value, "'request'", faults_);
+  request.required_key(test_key::request_kv);
+  const auto kv = static_cast<std::uint64_t>(bytes(request, test_key::request_kv));
+  into.request.push_back({device_at(request, test_key::request_on), kv});
+  request.finish();
 }
 
 wanted_moves script_reader::read_moves(map_reader& map, test_key which) {

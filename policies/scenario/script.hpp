@@ -56,6 +56,7 @@ struct step {
   std::vector<wanted_text> placed;
   std::vector<wanted_text> refused;
   std::vector<wanted_text> admitted;
+  std::vector<kv_residency> request;  // what each of these requests would reserve
   source_location where;
 };
 

@@ -257,6 +257,9 @@ std::string test_with(const scenario::test_key_entry& k) {
     case test_place::swing:
       keys = with(keys, "trace", "[{at: 1s, swing: " + own + "}]");
       break;
+    case test_place::request:
+      keys = with(keys, "trace", "[{at: 1s, admitted: ann, request: " + own + "}]");
+      break;
   }
   return written(keys, ": ");
 }

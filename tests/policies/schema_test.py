@@ -200,6 +200,7 @@ TEST_TAKEN = [
     [("pinned: head", "pinned: [head, layer.0.*]")],
     [("swing: {every: 1s, gpu: {temp_c: [60C, 61C]}}", "swing: {every: 1s, host: {on_battery: [true, false]}}")],
     [("says: vram.used_ratio", "lose: []")],
+    [("says: vram.used_ratio", "admitted: ann\n    request: {kv: 1GiB, on: gpu}")],
 ]
 
 TEST_REFUSED = [
@@ -228,6 +229,8 @@ TEST_REFUSED = [
     [("temp_c: [60C, 61C]", "temp_c: [60C]")],
     [("every: 1s, ", "")],
     [("stop: gpu.temp", "stop: {gpu: temp}")],
+    [("says: vram.used_ratio", "admitted: ann\n    request: {on: gpu}")],
+    [("says: vram.used_ratio", "admitted: ann\n    request: {kv: 1C, on: gpu}")],
 ]
 
 
