@@ -503,6 +503,17 @@ class ProcessTest(unittest.TestCase):
             third.ready()
             third.stop()
 
+    def test_two_daemons_do_not_share_what_a_link_of_their_state_leads_to(self):
+        first = self.start(extra=f"state: {self.folder}/state\n").ready()
+        self.assertEqual(first.ctl("policy", "disable", "promotion").returncode, 0)
+        other = self.folder / "other"
+        (other / "state").mkdir(parents=True)
+        (other / "state" / "policies.state").symlink_to(self.folder / "state" / "policies.state")
+        second = Daemon(other, self.model, extra=f"state: {other}/state\n")
+        self.assertEqual(second.process.wait(PATIENCE), 1)
+        self.assertIn(f"{self.folder}/state is used by another terraned (process {first.process.pid})", second.said())
+        second.log.close()
+
     def test_a_reply_whose_session_is_closed_says_so(self):
         d = self.start().ready()
         reader = subprocess.Popen([TERRANECTL, "--socket", str(d.socket), "generate", "a b c", "--max-tokens", "200"],
