@@ -34,26 +34,12 @@ class step_loop {
   // Runs `f` on the loop's thread between two steps and returns what it returns.
   template <class F>
   auto call(F f) -> decltype(f()) {
-    std::packaged_task<decltype(f())()> task(std::move(f));
-    auto done = task.get_future();
-    post({[&task] {
-            task();
-            return true;
-          },
-          when::in_turn});
-    return done.get();
+    return call_when(when::in_turn, std::move(f));
   }
   // The same, before all that waits for the step to end.
   template <class F>
   auto call_first(F f) -> decltype(f()) {
-    std::packaged_task<decltype(f())()> task(std::move(f));
-    auto done = task.get_future();
-    post({[&task] {
-            task();
-            return true;
-          },
-          when::first});
-    return done.get();
+    return call_when(when::first, std::move(f));
   }
   // Runs `f` on this thread while the loop's state stands still, also in the middle of a step:
   // while devices compute, which may take seconds where they are slow, nobody else needs it. `f`
@@ -181,6 +167,17 @@ class step_loop {
   void let_go_of_devices();
   std::uint64_t pages_state() const;
   void add_pages(move_job& job, const session& s) const;
+  template <class F>
+  auto call_when(when due, F f) -> decltype(f()) {
+    std::packaged_task<decltype(f())()> task(std::move(f));
+    auto done = task.get_future();
+    post({[&task] {
+            task();
+            return true;
+          },
+          due});
+    return done.get();
+  }
   void prepare_switch(move_job& job);
   bool is_up_to_date(const move_job& job) const;
   error more_to_bring(const move_job& job) const;
