@@ -459,13 +459,17 @@ TEST_F(terranectl_test, a_chat_goes_on_after_a_refusal_and_ends_with_failure) {
 }
 
 // Ctrl-C is a signal to the thread that chats; SIGINT stays blocked so that it cannot end the test.
-TEST_F(terranectl_test, ctrl_c_stops_the_reply_and_the_chat_goes_on) {
-  start();
-  typed = true;
+void block_ctrl_c() {
   sigset_t interrupt;
   sigemptyset(&interrupt);
   sigaddset(&interrupt, SIGINT);
   pthread_sigmask(SIG_BLOCK, &interrupt, nullptr);
+}
+
+TEST_F(terranectl_test, ctrl_c_stops_the_reply_and_the_chat_goes_on) {
+  start();
+  typed = true;
+  block_ctrl_c();
   int code = -1;
   std::thread program([&] { code = run({"chat"}, "first\nsecond\n"); });
   const auto first = service.next_generate();
@@ -489,10 +493,7 @@ TEST_F(terranectl_test, ctrl_c_stops_the_reply_and_the_chat_goes_on) {
 TEST_F(terranectl_test, a_reply_that_is_left_leaves_no_session) {
   start();
   typed = true;
-  sigset_t interrupt;
-  sigemptyset(&interrupt);
-  sigaddset(&interrupt, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &interrupt, nullptr);
+  block_ctrl_c();
   std::thread program([&] { EXPECT_EQ(run({"chat"}, "first\n"), 0); });
   const auto first = service.next_generate();
   first.to.started(3);

@@ -69,18 +69,6 @@ result<void> arena::let_in(const physical_device& other) {
   return ok;
 }
 
-result<int> arena::export_fd() const {
-  if (!mapped_ || !card_.physical().exportable)
-    return fail(error_code::unsupported, "the driver cannot export memory of this card",
-                card_.physical().info.name);
-  int fd = -1;
-  result<void> ok = card_.check(card_.functions().cuMemExportToShareableHandle(
-                                    &fd, memory_, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
-                                "cuMemExportToShareableHandle");
-  if (!ok) return tl::unexpected<error>(ok.error());
-  return fd;
-}
-
 arena::~arena() {
   const driver_functions& cu = card_.functions();
   (void)cu.cuCtxSetCurrent(card_.handle());

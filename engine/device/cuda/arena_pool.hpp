@@ -33,8 +33,6 @@ class arena {
 
   // Lets another card read and write this memory at the same address. Once for each card.
   result<void> let_in(const physical_device& other);
-  // A file descriptor of the memory, the caller's to close. `unsupported` where the card has none.
-  result<int> export_fd() const;
 
  private:
   explicit arena(const context& card) : card_(card) {}

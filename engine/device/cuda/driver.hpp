@@ -52,7 +52,6 @@ namespace terrane::engine::cuda {
   X(cuMemMap)                        \
   X(cuMemUnmap)                      \
   X(cuMemSetAccess)                  \
-  X(cuMemExportToShareableHandle)    \
   X(cuMemcpyHtoDAsync)               \
   X(cuMemcpyDtoHAsync)               \
   X(cuMemcpyPeerAsync)               \

@@ -271,11 +271,6 @@ void fill_mapped_memory(driver_functions& cu) {
     for (std::size_t k = 0; k < count; k++) fake().seen.insert({who[k].location.id, at});
     return CUDA_SUCCESS;
   };
-  cu.cuMemExportToShareableHandle = [](void* fd, CUmemGenericAllocationHandle,
-                                       CUmemAllocationHandleType, unsigned long long) -> CUresult {
-    FAKE_CALL("cuMemExportToShareableHandle");
-    return *static_cast<int*>(fd) = 77, CUDA_SUCCESS;
-  };
 }
 
 void fill_memory(driver_functions& cu) {
