@@ -21,7 +21,7 @@ layouts varied(const linear_layout& best, std::initializer_list<int> values,
 layouts on_cpu(const linear_layout& best, std::uint32_t rows, int round) {
   if (rows < few_rows) {
     if (round == 0)
-      return varied(best, {0, 1024, 2048, 8192},
+      return varied(best, {0, 2048, 8192, 32768},
                     [](linear_layout& l, int v) { l.fetch_ahead = static_cast<std::uint32_t>(v); });
     if (round == 1) return varied(best, {2}, [](linear_layout& l, int v) { l.together = v; });
     return {};

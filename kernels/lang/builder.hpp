@@ -79,7 +79,7 @@ class builder {
     return settled([&] { return vals{load()}; })[0];
   }
   // As load_lanes, of memory that is read through once from low to high addresses (weights): a
-  // target may fetch what lies `fetch_ahead` bytes further on, 4 KiB unless said otherwise; 0:
+  // target may fetch what lies `fetch_ahead` bytes further on, 16 KiB unless said otherwise; 0:
   // nothing.
   void fetch_ahead(std::uint32_t bytes) { ahead_ = bytes; }
   val stream_lanes(memory_type mem, val pointer);

@@ -32,7 +32,7 @@ inline constexpr int warp_lanes = 32;
 inline constexpr int max_arguments =
     16;  // 8 bytes each: what every Vulkan device takes as push constants
 // How far ahead a streaming load fetches, in bytes: at most, and where nobody says otherwise.
-inline constexpr std::uint32_t most_fetched_ahead = 64u << 10, usual_fetch_ahead = 4096;
+inline constexpr std::uint32_t most_fetched_ahead = 64u << 10, usual_fetch_ahead = 16u << 10;
 
 enum class scalar_type : std::uint8_t { pred, i32, f32, ptr };
 

@@ -16,6 +16,12 @@
 namespace terrane::kernels {
 namespace {
 
+int count_of(const std::string& text, const std::string& what) {
+  int found = 0;
+  for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) found++;
+  return found;
+}
+
 // The compiler that run() uses: for the host's own processor, or for a lesser one.
 host_compiler& compiler(const std::string& processor = {}) {
   static std::map<std::string, std::unique_ptr<host_compiler>> made;
@@ -399,11 +405,7 @@ TEST(llvm_compiler, shifts_sums_of_upper_nibbles_instead_of_words) {
   auto count = [&](const char* cpu, const std::string& instruction) {
     result<std::string> text = assembly(p, "x86_64-linux-gnu", cpu, "");
     EXPECT_TRUE(text.has_value());
-    int found = 0;
-    for (auto at = text->find(instruction); at != std::string::npos;
-         at = text->find(instruction, at + 1))
-      found++;
-    return found;
+    return count_of(*text, instruction);
   };
   EXPECT_EQ(count("sapphirerapids", "vpsrld\t$4"), 0);
   EXPECT_EQ(count("sapphirerapids", "vpsrad\t$4"), 2);
@@ -411,14 +413,27 @@ TEST(llvm_compiler, shifts_sums_of_upper_nibbles_instead_of_words) {
 }
 
 TEST(llvm_compiler, fetches_ahead_of_a_stream_only) {
-  for (bool streamed : {false, true}) {
+  struct expected {
+    bool streamed;
+    std::uint32_t ahead;  // bytes
+    int into_second, into_all;
+  };
+  // 32 lanes of 16 bytes are eight lines.
+  for (const auto& [streamed, ahead, into_second, into_all] : {expected{false, 16384, 0, 0},
+                                                               {true, 0, 0, 0},
+                                                               {true, 1024, 0, 8},
+                                                               {true, 2048, 0, 8},
+                                                               {true, 16384, 8, 8}}) {
     builder b("read", 1);
+    b.fetch_ahead(ahead);
     val from = b.argument_ptr(0);
     vals words = streamed ? b.stream_lanes_x4(from) : b.load_lanes_x4(from);
     b.store_lanes(memory_type::i32, b.argument_ptr(1), words[0]);
     result<std::string> text = assembly(b.finish(), "x86_64-linux-gnu", "x86-64-v3", "");
     ASSERT_TRUE(text.has_value());
-    EXPECT_EQ(text->find("prefetch") != std::string::npos, streamed) << *text;
+    EXPECT_EQ(count_of(*text, "prefetcht1"), into_second) << ahead << *text;
+    EXPECT_EQ(count_of(*text, "prefetcht0"), into_all) << ahead << *text;
+    EXPECT_EQ(count_of(*text, "prefetch"), into_second + into_all) << ahead;
   }
 }
 

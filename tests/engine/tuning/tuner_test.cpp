@@ -292,7 +292,7 @@ TEST(device_tuning, a_cpu_takes_what_its_compiler_suggests) {
     EXPECT_EQ(layout(rows).columns, columns) << rows;
     EXPECT_EQ(layout(rows).together, together) << rows;
     EXPECT_EQ(layout(rows).warps, 1) << rows;
-    EXPECT_EQ(layout(rows).fetch_ahead, 4096U) << rows;
+    EXPECT_EQ(layout(rows).fetch_ahead, 16384U) << rows;
   }
   const auto attention = std::get<kernels::attention_tuning>(
       t.layout({kernels::attention_shape{9, 3, 64, 0.125F, 0}, 1}));
