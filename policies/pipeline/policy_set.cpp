@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "policies/lua/loader.hpp"
+#include "policies/rule/contradictions.hpp"
 #include "policies/rule/lint.hpp"
 #include "policies/yaml/loader.hpp"
 
@@ -98,6 +99,8 @@ std::string revision_of(const std::vector<policy_source>& sources) {
   return digits.data();
 }
 
+bool is_error(const diagnostic& d) { return d.level == severity::error; }
+
 struct compiled {
   std::vector<rule> rules;
   std::vector<diagnostic> faults;
@@ -114,10 +117,10 @@ compiled compile_all(const std::vector<policy_source>& sources) {
                             "'" + r.name + "' is the name of a built-in policy; take another"});
     }
   }
+  // Of what is wrong already, contradictions would only be a consequence.
+  if (std::ranges::none_of(all.faults, is_error)) lint_contradictions(all.rules, all.faults);
   return all;
 }
-
-bool is_error(const diagnostic& d) { return d.level == severity::error; }
 
 }  // namespace
 
