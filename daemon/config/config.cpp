@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "policies/vocabulary/nearest.hpp"
+#include "policies/vocabulary/quantity.hpp"
 #include "policies/yaml/map_reader.hpp"
 
 namespace terrane::daemon {
@@ -139,6 +140,13 @@ class config_reader {
       d.threads = threads;
       d.budget_bytes = read_bytes(r, "budget");
       d.reserve_bytes = read_bytes(r, "reserve");
+      if (d.budget_bytes != 0 && d.reserve_bytes >= d.budget_bytes)
+        r.fault(place_of(r, "reserve"),
+                "'reserve' is " + policies::format_bytes(static_cast<double>(d.reserve_bytes)) +
+                    " of a 'budget' of " +
+                    policies::format_bytes(static_cast<double>(d.budget_bytes)) +
+                    ", so no policy and no placement could put anything there; make one of them "
+                    "fit, or leave the device out");
       read_integer(r, "rank", 0, 100, d.rank);
       for (const device_config& other : out_.devices)
         if (other.name == d.name)

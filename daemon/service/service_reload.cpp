@@ -52,9 +52,12 @@ policies::policy_set::load_result<service::reloaded> service::reload_now() {
   if (told_) told_(*set);
   if (ready) loop_->use(*set);
   warnings_.hold("policies", "");
-  std::string text =
-      std::to_string((*set)->rules().size()) + " policies in force, revision " + (*set)->revision();
-  if (tests.passed > 0) text += ", " + std::to_string(tests.passed) + " tests passed";
+  const std::size_t policies = (*set)->rules().size();
+  std::string text = std::to_string(policies) + (policies == 1 ? " policy" : " policies") +
+                     " in force, revision " + (*set)->revision();
+  if (tests.passed > 0)
+    text +=
+        ", " + std::to_string(tests.passed) + (tests.passed == 1 ? " test" : " tests") + " passed";
   for (const std::string& note : out.notes) text += "; " + note;
   events_.publish(event_now(ipc::event_kind::policy_reloaded, text));
   log(log_level::notice, text);
@@ -70,6 +73,8 @@ std::vector<std::string> service::notes_on(const policies::policy_set& next) {
   std::vector<std::string> notes;
   if (old->revision() != next.revision())
     notes = policies::canary::differences(*old, next, now, state);
+  for (std::string& note : policies::canary::what_cannot_act(next, now))
+    notes.push_back(std::move(note));
   for (const std::string& name : loop_->standing().disabled()) {
     if (next.find(name) != nullptr) continue;
     notes.push_back("policy '" + name +

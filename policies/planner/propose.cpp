@@ -17,28 +17,6 @@ bool is_layer(const part_state& p) {
          p.kind == part_kind::expert;
 }
 
-bool selected(const declarative_action& a, const part_state& p) {
-  switch (a.what) {
-    case selection::parts:
-      return true;
-    case selection::layers:
-      return is_layer(p);
-    case selection::attention:
-      return p.kind == part_kind::attention;
-    case selection::feed_forward:
-      return p.kind == part_kind::feed_forward;
-    case selection::experts:
-      return p.kind == part_kind::expert;
-    case selection::head:
-      return p.kind == part_kind::head;
-    case selection::embedding:
-      return p.kind == part_kind::embedding;
-    case selection::pattern:
-      return matches_pattern(a.pattern, p.name);
-  }
-  return false;
-}
-
 // The model's order from the bottom: embedding, layers with attention before feed-forward, head.
 std::tuple<int, int, int> height(const part_state& p) {
   switch (p.kind) {
@@ -60,7 +38,7 @@ std::vector<const part_state*> parts_on(const declarative_action& a, const snaps
                                         const std::string& device) {
   std::vector<const part_state*> parts;
   for (const part_state& p : now.parts) {
-    if (p.device == device && selected(a, p)) parts.push_back(&p);
+    if (p.device == device && selects(a, p)) parts.push_back(&p);
   }
   sort_parts(parts, a.order);
   return parts;
@@ -132,6 +110,28 @@ void set_goal(const rule& r, const declarative_action& a, const object_ref& obje
 }
 
 }  // namespace
+
+bool selects(const declarative_action& a, const part_state& p) {
+  switch (a.what) {
+    case selection::parts:
+      return true;
+    case selection::layers:
+      return is_layer(p);
+    case selection::attention:
+      return p.kind == part_kind::attention;
+    case selection::feed_forward:
+      return p.kind == part_kind::feed_forward;
+    case selection::experts:
+      return p.kind == part_kind::expert;
+    case selection::head:
+      return p.kind == part_kind::head;
+    case selection::embedding:
+      return p.kind == part_kind::embedding;
+    case selection::pattern:
+      return matches_pattern(a.pattern, p.name);
+  }
+  return false;
+}
 
 bool matches_pattern(std::string_view pattern, std::string_view name) {
   std::size_t p = 0;

@@ -19,6 +19,9 @@ proposal propose(const rule& r, const declarative_action& action, const object_r
 // on the device with most room.
 void propose_yield(const std::vector<target_choice>& to, const object_ref& object, proposal& p);
 
+// Whether `do: {move: ...}` is about the part, wherever it is.
+bool selects(const declarative_action& action, const part_state& part);
+
 // The device whose memory an object's policy relieves: itself, or the CPU's for the host; null for
 // sessions and parts.
 const device_state* relieved_device(const object_ref& object);

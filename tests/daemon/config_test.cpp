@@ -108,6 +108,10 @@ TEST(config, says_where_a_fault_stands_and_what_is_near) {
   EXPECT_THAT(first_fault("model: {file: m}\nrecord: {directory: d, file_size: 1KiB}\n"),
               HasSubstr("64KiB"));
   EXPECT_THAT(first_fault("model: [\n"), HasSubstr("terraned.yaml:"));
+  EXPECT_THAT(
+      first_fault("model: {file: m}\ndevices: [{name: cpu, budget: 1GiB, reserve: 2GiB}]\n"),
+      testing::AllOf(HasSubstr("terraned.yaml:2:46"),
+                     HasSubstr("'reserve' is 2 GiB of a 'budget' of 1 GiB")));
 }
 
 // Each at the place of its value, with what is possible.

@@ -104,5 +104,41 @@ TEST_F(canary, tells_what_would_now_be_different_and_changes_nothing) {
   EXPECT_EQ(state.next_decision, 1u);
 }
 
+TEST_F(canary, tells_what_can_never_act_on_this_machine) {
+  machine m;
+  m.add_device("cpu", 32 * gib);
+  m.add_device("gpu", 8 * gib);
+  m.add_layers(2, 0.25 * gib, 0.25 * gib, "gpu");
+  m.part("layer.0.attn").pinned = m.part("layer.0.ffn").pinned = true;
+  const auto told = [&](const std::string& levels, const std::string& what,
+                        const std::string& each = "gpu") {
+    const auto set = policy_set::from_sources(
+        {{"p.yaml", "apiVersion: terrane/v1\npolicies:\n  - name: p\n    for_each: " + each + "\n" +
+                        levels + "    do: {move: " + what + ", until: all, to: cpu}\n"}});
+    EXPECT_TRUE(set.has_value()) << to_string(set.error().front());
+    return what_cannot_act(**set, m.at(0));
+  };
+  const std::string hot =
+      "    enter: {metric: temp_c, above: 85C}\n    leave: {metric: temp_c, below: 70C}\n";
+  EXPECT_THAT(told(hot, "layers"), IsEmpty());
+  EXPECT_THAT(told(hot, "layer.0.*"),
+              ElementsAre("policy 'p' (p.yaml:3:5) moves 'layer.0.*', and the configuration pins "
+                          "all 2 of them"));
+  EXPECT_THAT(told(hot, "experts"),
+              ElementsAre(HasSubstr("moves 'experts', and the model has no")));
+  EXPECT_THAT(told(hot, "layer.9.*"), ElementsAre(HasSubstr("the model has no such part")));
+  const std::string levels =
+      "    enter: {metric: vram.used, above: 12GiB}\n    leave: {metric: vram.used, below: "
+      "10GiB}\n";
+  EXPECT_THAT(
+      told(levels, "layers"),
+      ElementsAre("policy 'p' (p.yaml:3:5) never acts for gpu: it waits for vram.used above "
+                  "12 GiB, and gpu has 8 GiB"));
+  EXPECT_THAT(told(levels, "layers", "cpu"), IsEmpty());
+  const std::string free_again =
+      "    enter: {metric: vram.free, below: 1GiB}\n    leave: {metric: vram.free, above: 9GiB}\n";
+  EXPECT_THAT(told(free_again, "layers"), ElementsAre(HasSubstr("never lets go of gpu")));
+}
+
 }  // namespace
 }  // namespace terrane::policies::canary
