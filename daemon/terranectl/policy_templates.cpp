@@ -60,14 +60,15 @@ trace:
     expect:
       - move layer.5.ffn from gpu to cpu
       - move layer.5.attn from gpu to cpu
-    placed: {layer.4.*: gpu}
+    placed: {layer.5.*: cpu, layer.4.*: gpu}   # where these moves lead
   - {at: 60s, set: {gpu: {others: 0GiB}}}      # it ends
   - at: 89s
   - at: 90s
     expect:
       - move layer.5.attn from cpu to gpu
       - move layer.5.ffn from cpu to gpu
-  - {at: 300s, placed: {layer.*: gpu}}         # and all is quiet
+    placed: {layer.*: gpu}
+  - at: 300s                                   # and all is quiet
 )";
 
 }  // namespace terrane::daemon::ctl

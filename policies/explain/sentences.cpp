@@ -58,13 +58,53 @@ std::size_t alike(const std::vector<planned_move>& moves, std::size_t first) {
   return n;
 }
 
+std::string names_together(std::size_t count, const std::string& first, const std::string& last) {
+  return std::to_string(count) + " parts (" + first + " to " + last + ")";
+}
+
 std::string sentence_together(const std::vector<planned_move>& moves, std::size_t first,
                               std::size_t count) {
   planned_move all = moves[first];
-  all.subject = std::to_string(count) + " parts (" + all.subject + " to " +
-                moves[first + count - 1].subject + ")";
+  all.subject = names_together(count, all.subject, moves[first + count - 1].subject);
   for (std::size_t i = 1; i < count; i++) all.bytes += moves[first + i].bytes;
   return sentence(all);
+}
+
+// " on gpu: no room, ...": of what was left there.
+std::string where_and_why(const candidate& c) {
+  const std::string text =
+      (c.from.empty() ? "" : " on " + c.from) + ": " + std::string(to_string(c.removed_by));
+  return c.detail.empty() ? text : text + ", " + c.detail;
+}
+
+// How many candidates from `first` on were left for the same reason, but for the part.
+std::size_t alike(const std::vector<candidate>& left, std::size_t first) {
+  const candidate& c = left[first];
+  std::size_t n = 1;
+  while (first + n < left.size() && c.kind == subject_kind::part) {
+    const candidate& next = left[first + n];
+    if (next.kind != c.kind || where_and_why(next) != where_and_why(c)) break;
+    n++;
+  }
+  return n;
+}
+
+std::string left_lines(const std::vector<candidate>& candidates) {
+  std::vector<candidate> left;
+  for (const candidate& c : candidates)
+    if (c.removed_by != filter::none) left.push_back(c);
+  std::string text;
+  for (std::size_t i = 0; i < left.size();) {
+    const std::size_t n = alike(left, i);
+    const std::size_t taken = n >= told_together ? n : 1;
+    text += "  Left: ";
+    text += taken == 1 ? sentence(left[i])
+                       : names_together(taken, left[i].subject, left[i + taken - 1].subject) +
+                             " stay" + where_and_why(left[i]);
+    text += ".\n";
+    i += taken;
+  }
+  return text;
 }
 
 }  // namespace
@@ -87,10 +127,7 @@ std::string sentence(const condition_value& c) {
 }
 
 std::string sentence(const candidate& c) {
-  std::string text = subject_text(c.kind, c.subject) + " stays";
-  if (!c.from.empty()) text += " on " + c.from;
-  text += ": " + std::string(to_string(c.removed_by));
-  return c.detail.empty() ? text : text + ", " + c.detail;
+  return subject_text(c.kind, c.subject) + " stays" + where_and_why(c);
 }
 
 std::string sentence(const planned_move& m) {
@@ -127,9 +164,7 @@ std::string explain_text(const decision_record& r) {
   const std::string planned =
       r.mode == rule_mode::shadow ? "  Would have planned: " : "  Planned: ";
   text += move_lines(r.moves, planned);
-  for (const candidate& c : r.candidates) {
-    if (c.removed_by != filter::none) text += "  Left: " + sentence(c) + ".\n";
-  }
+  text += left_lines(r.candidates);
   for (const std::string& n : r.notes) text += "  " + n + "\n";
   if (r.moves.empty()) {
     text += r.candidates.empty() ? "  There was nothing to move.\n" : "  Nothing was moved.\n";

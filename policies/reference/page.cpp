@@ -127,12 +127,12 @@ std::string value_text(const key_entry& k) {
 }
 
 std::string keys_table(place in, spoken_in language) {
-  table t({"key", "holds", "says", "default", "such as"});
+  table t({"key", "holds", "says", "needed, or default", "such as"});
   for (const key_entry* k : keys_of(in, language)) {
     // An example that is written in YAML is none in Lua.
     const bool shown = language == spoken_in::yaml || k->language == language;
     t.row({code(k->name), value_text(*k), std::string(k->says),
-           k->needed ? "needed" : std::string(k->otherwise), shown ? code(k->example) : ""});
+           k->needed ? "**needed**" : std::string(k->otherwise), shown ? code(k->example) : ""});
   }
   return t.text() + "\n";
 }
@@ -302,7 +302,7 @@ std::string tests_section() {
     text += "### In a test: " + std::string(p.says) + "\n\n";
     table t({"key", "holds", "says", ""});
     for (const scenario::test_key_entry* k : scenario::keys_of(p.value)) {
-      t.row({code(k->name), value_text(*k), std::string(k->says), k->needed ? "needed" : ""});
+      t.row({code(k->name), value_text(*k), std::string(k->says), k->needed ? "**needed**" : ""});
     }
     text += t.text() + "\n";
   }

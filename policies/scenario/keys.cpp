@@ -98,7 +98,8 @@ constexpr test_key_entry key_table[] = {
     {test_key::why, test_place::step, "why", test_value::texts_by_name, false,
      "parts or sessions and what `why` says of them"},
     {test_key::placed, test_place::step, "placed", test_value::texts_by_name, false,
-     "parts, or patterns, and the devices they must be on"},
+     "parts, or patterns, and the devices they must be on once the moves planned by then have "
+     "ended"},
     {test_key::refused, test_place::step, "refused", test_value::texts_by_name, false,
      "users whose requests a quota refuses now, and a piece of what they are told"},
     {test_key::admitted, test_place::step, "admitted", test_value::texts, false,

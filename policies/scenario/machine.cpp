@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <stdexcept>
 #include <string_view>
 
@@ -196,6 +197,12 @@ void machine::end_moves(std::int64_t now_ms) {
     now_.completed.push_back({m.id, m.kind, m.subject, m.from, m.to, ends_ms,
                               why.empty() ? move_outcome::done : move_outcome::failed, why});
   }
+}
+
+machine machine::after_moves() const {
+  machine then = *this;
+  then.end_moves(std::numeric_limits<std::int64_t>::max());
+  return then;
 }
 
 void machine::sample(machine_device& d, std::int64_t now_ms) {

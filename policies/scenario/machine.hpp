@@ -73,6 +73,10 @@ class machine {
   void carry_out(const plan& p, std::int64_t now_ms);
   // The machine at a time, with all sensors that work sampled then. Valid until the next call.
   const snapshot& at(std::int64_t now_ms);
+  // The machine as the moves that run leave it, if nothing else happens to it.
+  machine after_moves() const;
+  // The moves that ended since the snapshot before.
+  const std::vector<completed_move>& ended() const { return now_.completed; }
 
  private:
   struct running_move {

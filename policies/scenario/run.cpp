@@ -4,11 +4,15 @@
 #include <fstream>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "policies/explain/explain.hpp"
+#include "policies/explain/sentences.hpp"
 #include "policies/pipeline/admission.hpp"
 #include "policies/pipeline/evaluate.hpp"
+#include "policies/scenario/move_text.hpp"
 #include "policies/scenario/settings.hpp"
+#include "policies/vocabulary/passage.hpp"
 #include "policies/vocabulary/quantity.hpp"
 
 namespace terrane::policies::scenario {
@@ -27,13 +31,6 @@ struct seen_move {
   std::int64_t at_ms = 0;
   std::string text;
 };
-
-std::string as_text(const planned_move& m) {
-  std::string text(name_of(m.action));
-  text += " " + m.subject + " from " + m.from + " to " + (m.to.empty() ? "its parts" : m.to);
-  if (m.keep_tokens > 0) text += " keeping " + std::to_string(m.keep_tokens);
-  return text;
-}
 
 std::string clock_text(std::int64_t ms) {
   return ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms";
@@ -117,7 +114,10 @@ class runner {
   void check_admission(const step& s);
   void mismatched(const source_location& where, std::string text) {
     report_.mismatches.push_back({where, now_ms_, std::move(text)});
+    unexplained_ = true;
   }
+  bool is_said(const std::string& text) const;
+  std::string nearest_said(const std::string& text) const;
   std::string since_text() const {
     return since_ms_ < 0 ? "up to " + clock_text(now_ms_)
                          : "after " + clock_text(since_ms_) + ", up to " + clock_text(now_ms_);
@@ -136,6 +136,9 @@ class runner {
   std::vector<seen_move> moves_;
   std::vector<seen_move> shadow_;
   std::vector<std::string> decisions_;
+  // What was left where it is, one by one: a decision tells what is alike together.
+  std::vector<std::string> left_;
+  bool unexplained_ = false;  // something of this step is not as expected
 };
 
 void runner::tick() {
@@ -147,10 +150,12 @@ void runner::tick() {
   const decision d = evaluate(*script_.policies, *seen_, state_);
   past_.add(d);
   machine_.carry_out(d.planned, now_ms_);
-  for (const planned_move& m : d.planned.moves) moves_.push_back({now_ms_, as_text(m)});
-  for (const planned_move& m : d.planned.shadow) shadow_.push_back({now_ms_, as_text(m)});
+  for (const planned_move& m : d.planned.moves) moves_.push_back({now_ms_, move_text(m)});
+  for (const planned_move& m : d.planned.shadow) shadow_.push_back({now_ms_, move_text(m)});
   for (const decision_record& r : d.records) {
     decisions_.push_back("At " + clock_text(now_ms_) + ": " + explain_text(r));
+    for (const candidate& c : r.candidates)
+      if (c.removed_by != filter::none) left_.push_back(sentence(c));
   }
 }
 
@@ -166,6 +171,7 @@ void runner::run_step(const step& s) {
   moves_.clear();
   shadow_.clear();
   decisions_.clear();
+  left_.clear();
   while (now_ms_ + tick_ms < s.at_ms) {
     now_ms_ += tick_ms;
     tick();
@@ -179,6 +185,8 @@ void runner::run_step(const step& s) {
   check_texts(s);
   check_places(s);
   check_admission(s);
+  // Once for all that is not as this step expects.
+  if (std::exchange(unexplained_, false)) report_.mismatches.back().text += why_so();
   since_ms_ = now_ms_;
 }
 
@@ -211,7 +219,7 @@ void runner::compare(const wanted_moves& wanted, const std::vector<seen_move>& c
                        (enough ? "at most " + std::to_string(*wanted.at_most)
                                : "at least " + std::to_string(*wanted.at_least)) +
                        " moves" + mode + ", and there were " + std::to_string(came.size()) + ":\n";
-    return mismatched(wanted.where, text + compared({}, came) + why_so());
+    return mismatched(wanted.where, text + compared({}, came));
   }
   const bool same = std::ranges::equal(wanted.exactly, came, {}, {}, &seen_move::text);
   if (same) return;
@@ -221,35 +229,68 @@ void runner::compare(const wanted_moves& wanted, const std::vector<seen_move>& c
   } else if (came.empty()) {
     text = since_text() + " there were no moves" + mode + ", and there should be:\n";
   }
-  mismatched(wanted.where, text + compared(wanted.exactly, came) + why_so());
+  mismatched(wanted.where, text + compared(wanted.exactly, came));
+}
+
+bool runner::is_said(const std::string& text) const {
+  const auto says = [&](const std::string& d) { return d.find(text) != d.npos; };
+  return std::ranges::any_of(decisions_, says) || std::ranges::any_of(left_, says);
+}
+
+// " The nearest is '...'." for a text that may be misspelt; empty where nothing is near.
+std::string nearest_in(const std::string& text, const std::string& within) {
+  const std::string_view near = nearest_passage(text, within);
+  return near.empty() ? "" : " The nearest is '" + std::string(near) + "'.";
+}
+
+std::string runner::nearest_said(const std::string& text) const {
+  std::string all;
+  for (const std::string& d : decisions_) all += d;
+  for (const std::string& l : left_) all += l + "\n";
+  return nearest_in(text, all);
 }
 
 void runner::check_texts(const step& s) {
   for (const wanted_text& wanted : s.says) {
-    const auto says = [&](const std::string& d) { return d.find(wanted.text) != d.npos; };
-    if (std::ranges::any_of(decisions_, says)) continue;
-    mismatched(wanted.where,
-               since_text() + " no decision says '" + wanted.text + "'.\n" + why_so());
+    if (is_said(wanted.text)) continue;
+    mismatched(wanted.where, since_text() + " no decision says '" + wanted.text + "'." +
+                                 nearest_said(wanted.text) + "\n");
   }
   for (const wanted_text& wanted : s.why) {
     const std::string text = why_text(wanted.about, *script_.policies, *seen_, state_, past_);
     if (text.find(wanted.text) != std::string::npos) continue;
-    mismatched(wanted.where, "at " + clock_text(now_ms_) + " the answer to why " + wanted.about +
-                                 " does not say '" + wanted.text + "'. It says:\n" +
-                                 indented(text, "    "));
+    // Which tells why by itself.
+    report_.mismatches.push_back({wanted.where, now_ms_,
+                                  "at " + clock_text(now_ms_) + " the answer to why " +
+                                      wanted.about + " does not say '" + wanted.text + "'." +
+                                      nearest_in(wanted.text, text) + " It says:\n" +
+                                      indented(text, "    ")});
   }
 }
 
+// "layer.5.ffn is on gpu: its move to cpu fails, the device has no room".
+std::string place_of_part(machine& there, const std::string& name) {
+  std::string text = name + " is on " + there.part(name).device;
+  for (const completed_move& m : there.ended()) {
+    if (m.subject == name && m.outcome == move_outcome::failed)
+      text += ": its move to " + m.to + " fails, " + m.message;
+  }
+  return text;
+}
+
 void runner::check_places(const step& s) {
+  if (s.placed.empty()) return;
+  machine then = machine_.after_moves();
   for (const wanted_text& wanted : s.placed) {
     std::string elsewhere;
-    for (const std::string& name : parts_like(machine_, wanted.about)) {
-      const std::string& on = machine_.part(name).device;
-      if (on != wanted.text) elsewhere += "    " + name + " is on " + on + "\n";
+    for (const std::string& name : parts_like(then, wanted.about)) {
+      if (then.part(name).device != wanted.text)
+        elsewhere += "    " + place_of_part(then, name) + "\n";
     }
     if (elsewhere.empty()) continue;
-    mismatched(wanted.where, "at " + clock_text(now_ms_) + " " + wanted.about + " should be on " +
-                                 wanted.text + ":\n" + elsewhere + why_so());
+    mismatched(wanted.where, "at " + clock_text(now_ms_) +
+                                 ", once the moves planned by then have ended, " + wanted.about +
+                                 " should be on " + wanted.text + ":\n" + elsewhere);
   }
 }
 
@@ -263,15 +304,13 @@ void runner::check_admission(const step& s) {
     if (!told.empty() && told.find(wanted.text) != std::string::npos) continue;
     mismatched(wanted.where, "at " + clock_text(now_ms_) + " a request of " + wanted.about +
                                  " should be refused, saying '" + wanted.text + "', and it is " +
-                                 (told.empty() ? "admitted.\n" : "told:\n    " + told + "\n") +
-                                 why_so());
+                                 (told.empty() ? "admitted.\n" : "told:\n    " + told + "\n"));
   }
   for (const wanted_text& wanted : s.admitted) {
     const std::string told = answer(wanted.text);
     if (told.empty()) continue;
     mismatched(wanted.where, "at " + clock_text(now_ms_) + " a request of " + wanted.text +
-                                 " should be admitted, and it is refused:\n    " + told + "\n" +
-                                 why_so());
+                                 " should be admitted, and it is refused:\n    " + told + "\n");
   }
 }
 
@@ -304,6 +343,10 @@ report run_file(const fs::path& file) {
   };
   const std::optional<std::string> text = read_text(file);
   if (!text) return refuse("cannot be read");
+  if (file.extension() == ".lua") {
+    r.faults.push_back(no_test(file, file.parent_path()));
+    return r;
+  }
   if (text->size() > max_test_bytes) {
     return refuse("is larger than " + std::to_string(max_test_bytes / 1024) +
                   " KiB, the most a test may be");

@@ -2,13 +2,18 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
+#include <map>
 #include <utility>
 
 #include "policies/planner/propose.hpp"
 #include "policies/scenario/keys.hpp"
+#include "policies/scenario/move_text.hpp"
 #include "policies/scenario/settings.hpp"
 #include "policies/scenario/sources.hpp"
+#include "policies/vocabulary/keys.hpp"
 #include "policies/vocabulary/nearest.hpp"
+#include "policies/vocabulary/quantity.hpp"
 #include "policies/yaml/map_reader.hpp"
 
 namespace terrane::policies::scenario {
@@ -23,7 +28,11 @@ using faults_list = std::vector<diagnostic>;
 // Reads one file. Holds references to what it reads and fills for its short life.
 class script_reader {
  public:
-  script_reader(script& into, faults_list& faults) : into_(into), faults_(faults) {}
+  script_reader(script& into, faults_list& faults) : into_(into), faults_(faults) {
+    if (into.policies == nullptr) return;
+    for (const rule& r : into.policies->rules())
+      if (r.for_each == scope::tenant) std::ranges::copy(r.only, std::back_inserter(known_.users));
+  }
 
   void read_machine(const node& value);
   void read_trace(const node& value);
@@ -54,13 +63,16 @@ class script_reader {
   void read_comings(map_reader& map, step& into);
   wanted_moves read_moves(map_reader& map, test_key which);
   void read_request(map_reader& map, step& into);
+  void check_names(const step& s);
+  void check_memory(const std::string& device, const node& settings);
 
   std::optional<subject> find(const node& name);
-  std::vector<std::string_view> device_names() const;
 
   script& into_;
   faults_list& faults_;
   std::vector<std::string> sessions_;  // those of the trace that have not ended yet
+  machine_names known_;
+  std::map<std::string, double> totals_;  // of devices, as the trace has set them so far
 };
 
 std::vector<const node*> script_reader::items_of(const node& value) const {
@@ -113,16 +125,10 @@ double script_reader::bytes(map_reader& map, test_key which) {
   return map.quantity(which, unit::bytes).value_or(0);
 }
 
-std::vector<std::string_view> script_reader::device_names() const {
-  std::vector<std::string_view> names;
-  for (const machine_device& d : into_.start.devices()) names.push_back(d.state.name);
-  return names;
-}
-
 bool script_reader::check_device(const wanted_text& name) {
-  const std::vector<std::string_view> known = device_names();
-  if (std::ranges::find(known, name.text) != known.end()) return true;
-  fault(name.where, "the machine has no device '" + name.text + "'" + name_hint(name.text, known));
+  std::string why = why_no_device(name.text, known_);
+  if (why.empty()) return true;
+  fault(name.where, std::move(why));
   return false;
 }
 
@@ -149,6 +155,7 @@ void script_reader::read_machine(const node& value) {
   if (const node* list = map.optional_key(test_key::sessions)) {
     for (const node* s : items_of(*list)) read_session(*s);
   }
+  for (const part_state& p : into_.start.parts()) known_.parts.push_back(p.name);
   read_places(map);
   into_.start.context_tokens =
       static_cast<std::uint64_t>(map.quantity(test_key::context_tokens, unit::tokens).value_or(0));
@@ -166,11 +173,12 @@ void script_reader::read_device(const node& value) {
   map.required_key(test_key::device_name);
   const std::string name = map.text(test_key::device_name).value_or("");
   map.required_key(test_key::device_total);
-  const std::vector<std::string_view> known = device_names();
-  if (std::ranges::find(known, name) != known.end()) {
+  if (why_no_device(name, known_).empty()) {
     map.fault(value.where, "there are two devices '" + name + "'");
   }
+  known_.devices.push_back(name);
   into_.start.add_device(name, bytes(map, test_key::device_total));
+  check_memory(name, value);
   for (const change& c : settings_of({subject_is::device, name}, map, into_.start)) {
     c.apply(into_.start, 0);
   }
@@ -203,19 +211,21 @@ session_state* script_reader::read_session(const node& value) {
     map.fault(value.where, "there are two sessions '" + id + "'");
   }
   sessions_.push_back(id);
+  known_.sessions.push_back(id);
   const double kv = bytes(map, test_key::session_kv);
   const std::string on = device_at(map, test_key::session_on);
   session_state& s = into_.start.add_session(id, 0, kv, on);
   for (const change& c : settings_of({subject_is::session, id}, map, into_.start)) {
     c.apply(into_.start, 0);
   }
+  known_.users.push_back(s.tenant);
   return &s;
 }
 
 void script_reader::read_places(map_reader& map) {
   for (const wanted_text& name : texts(map, test_key::pinned)) {
     const std::vector<std::string> parts = parts_like(into_.start, name.text);
-    if (parts.empty()) fault(name.where, "the machine has no part '" + name.text + "'");
+    if (parts.empty()) fault(name.where, why_no_part(name.text, known_));
     for (const std::string& p : parts) into_.start.part(p).pinned = true;
   }
   for (const wanted_text& name : texts(map, test_key::broken)) {
@@ -237,11 +247,15 @@ void script_reader::read_step(const node& value) {
   map.required_key(test_key::at);
   step s;
   s.where = value.where;
-  s.at_ms = map.duration_ms(test_key::at).value_or(0);
-  if (!into_.steps.empty() && s.at_ms <= into_.steps.back().at_ms) {
+  const std::int64_t before_ms = into_.steps.empty() ? -1 : into_.steps.back().at_ms;
+  const std::optional<std::int64_t> at_ms = map.duration_ms(test_key::at);
+  if (at_ms && *at_ms > longest_trace_ms) {
+    map.fault(value.where, "a trace lasts at most seven days");
+  } else if (at_ms && *at_ms <= before_ms) {
     map.fault(value.where, "a step must be later than the one before it");
   }
-  if (s.at_ms > longest_trace_ms) map.fault(value.where, "a trace lasts at most seven days");
+  // Of a time that is wrong itself, what it is compared with says nothing.
+  s.at_ms = at_ms && *at_ms <= longest_trace_ms ? *at_ms : before_ms;
   read_comings(map, s);
   if (const node* changes = map.optional_key(test_key::set)) read_set(*changes, s);
   if (const node* shaken = map.optional_key(test_key::swing)) read_swing(*shaken, s);
@@ -257,12 +271,7 @@ void script_reader::read_step(const node& value) {
   s.admitted = texts(map, test_key::admitted);
   read_request(map, s);
   s.placed = pairs(map, test_key::placed);
-  for (const wanted_text& p : s.placed) {
-    if (parts_like(into_.start, p.about).empty()) {
-      fault(p.where, "the machine has no part '" + p.about + "'");
-    }
-    check_device(p);
-  }
+  check_names(s);
   map.finish();
   into_.steps.push_back(std::move(s));
 }
@@ -270,8 +279,8 @@ void script_reader::read_step(const node& value) {
 std::optional<subject> script_reader::find(const node& name) {
   if (name.text == "host") return subject{subject_is::host, name.text};
   std::vector<std::string_view> known = {"host"};
-  for (const std::string_view d : device_names()) known.push_back(d);
-  if (std::ranges::find(known, name.text) != known.end()) {
+  known.insert(known.end(), known_.devices.begin(), known_.devices.end());
+  if (why_no_device(name.text, known_).empty()) {
     return subject{subject_is::device, name.text};
   }
   if (std::ranges::find(sessions_, name.text) != sessions_.end()) {
@@ -291,6 +300,8 @@ void script_reader::read_set(const node& value, step& into) {
   for (const auto& [name, changes] : value.entries) {
     const std::optional<subject> who = find(name);
     if (!who) continue;
+    if (who->what == subject_is::device) check_memory(name.text, changes);
+    if (const node* tenant = changes.find("tenant")) known_.users.push_back(tenant->text);
     std::vector<change> all = settings_of(*who, changes, into_.start, faults_);
     std::ranges::move(all, std::back_inserter(into.changes));
   }
@@ -308,6 +319,7 @@ void script_reader::read_swing(const node& value, step& into) {
     if (name.text == row_of(test_key::swing_every).name) continue;
     const std::optional<subject> who = find(name);
     if (!who) continue;
+    if (who->what == subject_is::device) check_memory(name.text, changes);
     for (std::vector<change>& turns : turns_of(*who, changes, into_.start, faults_)) {
       into.swings.push_back({std::move(turns), std::max<std::int64_t>(every_ms, 1)});
     }
@@ -340,6 +352,40 @@ void script_reader::read_lost(map_reader& map, test_key which, bool lost, step& 
     into.changes.push_back(
         {name.text + " lost",
          [device = name.text, lost](machine& m, std::int64_t) { m.device(device).lost = lost; }});
+  }
+}
+
+// What is wrong with the names of a step.
+void script_reader::check_names(const step& s) {
+  const auto check = [&](const wanted_text& one, std::string why) {
+    if (!why.empty()) fault(one.where, std::move(why));
+  };
+  for (const wanted_text& one : s.why) check(one, why_no_part_or_session(one.about, known_));
+  for (const wanted_text& one : s.refused)
+    check(one, why_no_user(one.about, known_, !s.request.empty()));
+  for (const wanted_text& one : s.admitted)
+    check(one, why_no_user(one.text, known_, !s.request.empty()));
+  for (const wanted_text& one : s.placed) {
+    if (parts_like(into_.start, one.about).empty()) check(one, why_no_part(one.about, known_));
+    check_device(one);
+  }
+}
+
+// Nobody uses more of a device than there is.
+void script_reader::check_memory(const std::string& device, const node& settings) {
+  const auto amount = [](const node& value) {
+    const parsed<double> bytes = parse_quantity(value.text, unit::bytes);
+    return value.kind == node_kind::scalar && bytes ? std::optional(*bytes) : std::nullopt;
+  };
+  if (const node* total = settings.find("total"); total != nullptr && amount(*total))
+    totals_[device] = *amount(*total);
+  const node* others = settings.find("others");
+  if (others == nullptr || !totals_.contains(device)) return;
+  for (const node* value : items_of(*others)) {
+    const std::optional<double> used = amount(*value);
+    if (!used || *used <= totals_[device]) continue;
+    fault(value->where, "'others' is " + format_bytes(*used) + ", and '" + device + "' has only " +
+                            format_bytes(totals_[device]));
   }
 }
 
@@ -382,7 +428,10 @@ wanted_moves script_reader::read_moves(map_reader& map, test_key which) {
   if (value == nullptr) return wanted;
   wanted.where = value->where;
   if (value->kind != node_kind::map) {
-    for (wanted_text& t : texts(map, which)) wanted.exactly.push_back(std::move(t.text));
+    for (wanted_text& t : texts(map, which)) {
+      if (std::string why = why_no_move(t.text, known_); !why.empty()) fault(t.where, why);
+      wanted.exactly.push_back(std::move(t.text));
+    }
     return wanted;
   }
   map_reader counts(*value, "'" + std::string(row_of(which).name) + "'", faults_);
@@ -397,12 +446,32 @@ wanted_moves script_reader::read_moves(map_reader& map, test_key which) {
   return wanted;
 }
 
+// A file of policies where one of tests was meant.
+bool is_policy_file(const node& top) {
+  return top.kind == node_kind::map && top.find(row_of(test_key::scenario).name) == nullptr &&
+         top.find(policies::row_of(policy_key::api_version).name) != nullptr;
+}
+
 }  // namespace
+
+diagnostic no_test(const std::filesystem::path& policy, const std::filesystem::path& folder) {
+  const std::string test = policy.stem().string() + std::string(test_ending);
+  std::error_code ignored;
+  const bool beside = std::filesystem::exists(folder / test, ignored);
+  return {severity::error,
+          {policy.string()},
+          "is a policy file, and no test of one; " +
+              (beside ? "its test is " + (folder / test).string()
+                      : "a test of it would be " + test + " beside it; 'terranectl policy new' " +
+                            "writes one to start from")};
+}
 
 policy_set::load_result<script> read_script(const std::string& name, std::string_view text,
                                             const std::filesystem::path& folder) {
   const result<node> document = yaml::parse_document(name, text);
   if (!document) return tl::unexpected(faults_list{document.error()});
+  if (is_policy_file(*document))
+    return tl::unexpected(faults_list{no_test(std::filesystem::path(name), folder)});
   faults_list faults;
   script read;
   map_reader top(*document, "a scenario", faults);

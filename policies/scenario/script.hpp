@@ -53,7 +53,7 @@ struct step {
   wanted_moves shadow;  // what policies in shadow mode would have done
   std::vector<wanted_text> says;
   std::vector<wanted_text> why;
-  std::vector<wanted_text> placed;
+  std::vector<wanted_text> placed;  // once the moves planned by then have ended
   std::vector<wanted_text> refused;
   std::vector<wanted_text> admitted;
   std::vector<kv_residency> request;  // what each of these requests would reserve
@@ -75,5 +75,9 @@ inline constexpr std::int64_t longest_trace_ms = 7 * std::int64_t{86'400'000};
 // vram.lua. The error holds every fault, those of the policies included.
 policy_set::load_result<script> read_script(const std::string& name, std::string_view text,
                                             const std::filesystem::path& folder);
+
+// What is wrong with a policy file that is given for a test; names the test in the folder, if there
+// is one.
+diagnostic no_test(const std::filesystem::path& policy, const std::filesystem::path& folder);
 
 }  // namespace terrane::policies::scenario
