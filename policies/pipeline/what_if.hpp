@@ -19,8 +19,9 @@ struct assumption {
 std::string assume(snapshot& s, const assumption& a);
 
 // What would be decided if everything stayed as it is for as long as the policies wait: evaluates
-// now, and again when all holds have passed. `state` is used up. A dry run's numbers will be given
-// again, so decisions and moves have none.
-decision evaluate_as_if_held(const policy_set& set, snapshot now, pipeline_state& state);
+// now, and again when all holds have passed. `state` is used up. Whatever it waited for, what is
+// told is of the snapshot that was asked about; a dry run's numbers will be given again, so
+// decisions and moves have none.
+decision evaluate_as_if_held(const policy_set& set, const snapshot& asked, pipeline_state& state);
 
 }  // namespace terrane::policies

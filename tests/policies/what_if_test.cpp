@@ -61,5 +61,28 @@ TEST(what_if, refuses_what_cannot_be_assumed) {
   EXPECT_NE(assume(s, {"idle_s", "vulkan", 1}), "");
 }
 
+TEST(what_if, refuses_what_no_machine_reads) {
+  snapshot s = one_gpu();
+  EXPECT_EQ(assume(s, {"vram.used_ratio", "vulkan", -3}),
+            "'vram.used_ratio' is never -300 %: it is a share of a whole, from 0 to 1");
+  EXPECT_NE(assume(s, {"vram.used_ratio", "vulkan", 97}), "");
+  EXPECT_NE(assume(s, {"vram.used", "vulkan", -1}), "");
+  EXPECT_EQ(assume(s, {"vram.used", "vulkan", 900e9}), "vulkan:abc has only 954 MiB");
+  EXPECT_EQ(assume(s, {"temp_c", "vulkan", -10}), "");
+  EXPECT_NE(assume(s, {"host.on_battery", "host", 0.5}), "");
+  EXPECT_EQ(assume(s, {"host.on_battery", "host", 1}), "");
+}
+
+TEST(what_if, a_dry_run_is_of_the_moment_that_was_asked_about) {
+  snapshot s = one_gpu();
+  ASSERT_EQ(assume(s, {"vram.used_ratio", "vulkan", 0.97}), "");
+  pipeline_state state;
+  const decision d = evaluate_as_if_held(*spill(), s, state);  // after five seconds
+  ASSERT_EQ(d.records.size(), 1U);
+  EXPECT_EQ(d.records[0].time_ms, s.time_ms);
+  EXPECT_EQ(d.records[0].snapshot_sequence, s.sequence);
+  EXPECT_EQ(d.planned.snapshot_sequence, s.sequence);
+}
+
 }  // namespace
 }  // namespace terrane::policies
