@@ -80,9 +80,10 @@ ipc::ctl::further_command placement_diff() {
   added.says = "What is between two placements: of recordings, of now, or of what would be done";
   added.prepare = [](CLI::App& parser) -> ipc::ctl::command_action {
     const auto options = std::make_shared<diff_options>();
-    parser.add_option("FILE", options->files,
-                      "A recording, whose last snapshot counts: from now to it; or two, from the "
-                      "first to the second");
+    parser.add_option(
+        "FILE", options->files,
+        "A recording, or a folder of them, whose last snapshot counts: from now to it; "
+        "or two, from the first to the second");
     parser.add_flag("--plan", options->plan,
                     "From the recording, or now, to what its policies would do if all stayed so");
     return [options](const context& with) { return diff(with, *options); };

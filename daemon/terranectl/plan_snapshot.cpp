@@ -66,8 +66,8 @@ ipc::ctl::further_command plan_snapshot() {
     const auto options = std::make_shared<plan_options>();
     parser.add_option(
         "--snapshot", options->snapshot,
-        "On the last snapshot of this recording, with its policies; asks no daemon (terranectl "
-        "snapshot writes one)");
+        "On the last snapshot of this recording, or folder of them, with its policies; asks no "
+        "daemon (terranectl snapshot writes one)");
     parser.add_option("--at", options->at, "On the recording's snapshot of this number")
         ->needs("--snapshot")
         ->transform(ipc::ctl::whole_number("N", 0));

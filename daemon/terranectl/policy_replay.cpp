@@ -1,5 +1,4 @@
 // terranectl policy replay: recordings of the daemon again, by their own policies or by others.
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -8,6 +7,7 @@
 #include <boost/json/parse.hpp>
 
 #include "daemon/terranectl/commands.hpp"
+#include "daemon/terranectl/recording.hpp"
 #include "ipc/terranectl/words.hpp"
 #include "policies/trace/trace.hpp"
 
@@ -24,17 +24,6 @@ struct replay_options {
   std::vector<std::string> policies;
 };
 
-// A file itself; of a folder its recordings, oldest first.
-std::vector<fs::path> recordings_of(const fs::path& path) {
-  std::error_code fault;
-  std::vector<fs::path> files;
-  if (!fs::is_directory(path, fault)) return {path};
-  for (fs::directory_iterator at(path, fault), end; !fault && at != end; at.increment(fault))
-    if (at->path().extension() == ".jsonl") files.push_back(at->path());
-  std::ranges::sort(files);
-  return files;
-}
-
 void tell(const context& with, const fs::path& file, const replay_report& r) {
   if (with.json()) {
     boost::json::object out = boost::json::parse(report_json(r)).as_object();
@@ -46,7 +35,19 @@ void tell(const context& with, const fs::path& file, const replay_report& r) {
 
 // Whether all of it was read and nothing is different. What a killed daemon left of its last line
 // is no fault.
-bool is_same(const replay_report& r) { return r.differences == 0 && (!r.fault || r.fault->cut); }
+bool is_same(const replay_report& r) {
+  return r.differences == 0 && r.unknown.ticks == 0 && (!r.fault || r.fault->cut);
+}
+
+// Whether what it holds can be compared at all.
+bool was_tried(const replay_report& r) { return r.ticks > 0 || r.unknown.ticks == 0; }
+
+// A file that is there and no folder.
+bool opens(const fs::path& file, std::ifstream& in) {
+  std::error_code fault;
+  in.open(file, std::ios::binary);
+  return in.is_open() && !fs::is_directory(file, fault);
+}
 
 int replay(const context& with, const replay_options& options) {
   policies::policy_set_ptr others;
@@ -71,16 +72,23 @@ int replay(const context& with, const replay_options& options) {
   // One for all: with other policies a file goes on from where the one before it led to.
   policies::trace::replayer replayer(others);
   for (const fs::path& file : files) {
-    std::ifstream in(file, std::ios::binary);
-    std::error_code fault;
-    if (!in.is_open() || fs::is_directory(file, fault))
-      return with.fail("cannot read " + file.string(), ipc::ctl::exit_usage);
+    std::ifstream in;
+    if (!opens(file, in)) {
+      code = with.fail("cannot read " + file.string(), ipc::ctl::exit_usage);
+      continue;  // what is wrong with one says nothing of the others
+    }
     const replay_report r = replayer.next(in);
-    if (r.fault && r.fault->no_trace)
-      return with.fail(file.string() + ": " + r.fault->message, ipc::ctl::exit_usage);
+    if (r.fault && r.fault->no_trace) {
+      code = with.fail(file.string() + ": " + r.fault->message, ipc::ctl::exit_usage);
+      continue;
+    }
     tell(with, file, r);
     ticks += r.ticks;
-    if (!is_same(r)) code = ipc::ctl::exit_failed;
+    if (!was_tried(r)) {
+      code = ipc::ctl::exit_usage;
+    } else if (!is_same(r) && code == ipc::ctl::exit_done) {
+      code = ipc::ctl::exit_failed;
+    }
   }
   if (ticks == 0 && code == ipc::ctl::exit_done)
     return with.fail("nothing has been recorded yet: no tick is in what was given",
@@ -106,7 +114,7 @@ ipc::ctl::further_command policy_replay() {
         parser.footer(
             "Of several files each goes on from the one before, where it follows it. Exit codes: 0 "
             "the same decisions, bit for bit (with --policies: the same moves), 1 others, or a "
-            "damaged file, 2 it could not be tried, or is no recording.");
+            "damaged file, 2 one could not be tried, or is no recording; the others are.");
         return [options](const context& with) { return replay(with, *options); };
       }};
 }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <tuple>
 
@@ -99,6 +100,12 @@ bool same_moves(const std::vector<planned_move>& a, const std::vector<planned_mo
   return std::ranges::equal(a, b, {}, essence, essence);
 }
 
+// Whether a line has the sections that every first one has, of whatever version.
+bool tells_everything(const json_value& tick) {
+  constexpr std::array<std::string_view, 4> always = {"host", "model", "devices", "parts"};
+  return std::ranges::all_of(always, [&](std::string_view s) { return tick.find(s) != nullptr; });
+}
+
 enum class line_end { newline, end_of_file, too_long };
 
 // The next line without its newline. What is longer than a line of a trace can be is not read.
@@ -125,7 +132,7 @@ class replayer::course {
   replay_report run(std::istream& in) {
     report_ = {};
     report_.with_others = others_ != nullptr;
-    begun_ = false;
+    begun_ = lost_ = false;
     std::string line;
     for (std::size_t number = 1;; ++number) {
       const line_end last = next_line(in, line);
@@ -142,6 +149,7 @@ class replayer::course {
       }
       if (!whole) break;
     }
+    if (report_.ticks == 0 && report_.unknown.ticks > 0) return end_without_beginning();
     if (!begun_) return end(0, no_trace + "it is empty");
     return std::move(report_);
   }
@@ -150,6 +158,14 @@ class replayer::course {
   replay_report end(std::size_t line, std::string message, bool cut = false) {
     report_.fault = trace_fault{line, std::move(message), cut, !begun_ && !cut};
     return std::move(report_);
+  }
+
+  replay_report end_without_beginning() {
+    const unknown_ticks& u = report_.unknown;
+    return end(u.line, "its beginning is missing: tick " + std::to_string(u.sequence) +
+                           " tells only what had changed since the one before, so nothing here can "
+                           "be compared; a recording is replayed from its first line on, and so is "
+                           "the next file of its folder");
   }
 
   // What is wrong with the line, or nothing.
@@ -162,9 +178,23 @@ class replayer::course {
       written_ = *said;
       return begin(*parsed);
     }
+    const bool is_tick = parsed->find("tick") != nullptr && parsed->find("time_ms") != nullptr;
+    if (is_tick && (!begun_ || lost_ || (begins_ && !tells_everything(*parsed))))
+      return pass_over(*parsed, number);
     if (!begun_) return no_trace + "the first line has no 'terrane_trace'";
     if (parsed->find("tick") != nullptr) return tick(*parsed, number);
     return use_policies(*parsed);
+  }
+
+  // A tick of which nothing is known but what changed in it, up to where a recording begins again.
+  std::string pass_over(const json_value& line, std::size_t number) {
+    lost_ = true;
+    unknown_ticks& u = report_.unknown;
+    if (u.ticks++ > 0) return {};
+    u.line = number;
+    decoder in(0);
+    in.read(*line.find("tick"), u.sequence);
+    return in.fault();
   }
 
   std::string begin(const json_value& line) {
@@ -177,6 +207,7 @@ class replayer::course {
     if (const json_value* offset = line.find("unix_offset_ms")) in.read(*offset, unix_offset_ms_);
     if (!in.fault().empty()) return in.fault();
     begins_ = true;
+    lost_ = false;
     // Others go on from what they did, where the next tick tells that this follows.
     recorded_ = std::move(recorded);
     begun_ = true;
@@ -304,6 +335,7 @@ class replayer::course {
   int written_ = version;  // of the file that is read
   bool begun_ = false;
   bool begins_ = false;  // the next tick is the first of its file
+  bool lost_ = false;    // the first tick of what is read now is missing
   pipeline_state recorded_;
   snapshot now_;
   pipeline_state state_;

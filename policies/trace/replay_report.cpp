@@ -31,10 +31,21 @@ std::string text_of(const difference& d, bool with_others) {
   return text + d.text;
 }
 
+std::string place_of(const trace_fault& f) {
+  return f.line == 0 ? "" : "Line " + std::to_string(f.line) + ": ";
+}
+
+// Of a recording of which no tick was replayed.
+std::string nothing_text(const replay_report& r) {
+  if (!r.fault) return "it holds no tick: nothing to replay.\n";
+  return "nothing was replayed. " + place_of(*r.fault) + r.fault->message + ".\n";
+}
+
 }  // namespace
 
 std::string report_text(const replay_report& r) {
   if (r.fault && r.fault->no_trace) return r.fault->message + ".\n";
+  if (r.ticks == 0) return nothing_text(r);
   std::string text =
       std::to_string(r.ticks) + " ticks, " + std::to_string(r.decisions) + " with decisions: ";
   text +=
@@ -47,12 +58,12 @@ std::string report_text(const replay_report& r) {
     text += "It does not go on where the file before it ended, so they began as it begins.\n";
   for (const difference& d : r.first) text += text_of(d, r.with_others);
   if (r.differences > r.first.size()) text += "And more that are not shown.\n";
-  if (r.fault) {
-    text += (r.fault->line == 0 ? "" : "Line " + std::to_string(r.fault->line) + ": ") +
-            r.fault->message + "; what comes before was replayed.\n";
-  } else if (r.ticks == 0) {
-    text = "it holds no tick: nothing to replay.\n";
+  if (r.unknown.ticks > 0) {
+    text += std::to_string(r.unknown.ticks) + " ticks from line " + std::to_string(r.unknown.line) +
+            " on could not be compared: the first tick of their recording is missing.\n";
   }
+  if (r.fault)
+    text += place_of(*r.fault) + r.fault->message + "; what comes before was replayed.\n";
   return text;
 }
 
@@ -61,7 +72,7 @@ std::string report_json(const replay_report& r) {
   out.begin_object().field("ticks", r.ticks).field("decisions", r.decisions);
   out.field("differences", r.differences).field("with_other_policies", r.with_others);
   out.field("moves_recorded", r.moves_recorded).field("moves_replayed", r.moves_replayed);
-  out.field("begins_anew", r.begins_anew);
+  out.field("begins_anew", r.begins_anew).field("unknown_ticks", r.unknown.ticks);
   out.key("first").begin_array();
   for (const difference& d : r.first) {
     out.begin_object().field("line", static_cast<std::uint64_t>(d.line));

@@ -58,6 +58,14 @@ struct trace_fault {
   bool no_trace = false;  // nothing of it could be replayed: it is none, or of a later version
 };
 
+// Ticks that could not be replayed, since the first one of their recording is missing: what a line
+// leaves out is as in the line before.
+struct unknown_ticks {
+  std::uint64_t ticks = 0;
+  std::size_t line = 0;        // of the first
+  std::uint64_t sequence = 0;  // of the first
+};
+
 struct replay_report {
   std::uint64_t ticks = 0;
   std::uint64_t decisions = 0;    // ticks in which something was decided, as recorded
@@ -65,6 +73,7 @@ struct replay_report {
   std::uint64_t moves_recorded = 0, moves_replayed = 0;
   bool with_others = false;  // policies other than its own
   bool begins_anew = false;  // the file before it ended elsewhere than where this begins
+  unknown_ticks unknown;
   std::vector<difference> first;
   std::optional<trace_fault> fault;  // where it ends early; what came before was replayed
 };

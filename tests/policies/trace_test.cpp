@@ -265,6 +265,40 @@ TEST(trace, lines_that_are_missing_or_out_of_order_end_it) {
   EXPECT_THAT(joined(lines).fault->message, HasSubstr("tick 8 comes after tick 6"));
 }
 
+// What a line leaves out is as in the line before, so without the first tick nothing is known.
+TEST(trace, a_recording_without_its_first_tick_is_not_compared) {
+  const std::string text = recorded(20);
+  const std::size_t first = text.find('\n') + 1, second = text.find('\n', first) + 1;
+  const std::string header = text.substr(0, first), tail = text.substr(second);
+  for (const std::string& cut : {header + tail, tail}) {
+    const replay_report r = replayed(cut);
+    EXPECT_EQ(r.differences, 0U);
+    EXPECT_EQ(r.ticks, 0U);
+    EXPECT_EQ(r.unknown.ticks, 19U);
+    ASSERT_TRUE(r.fault);
+    EXPECT_THAT(r.fault->message, HasSubstr("its beginning is missing: tick 2 tells only what"));
+  }
+  EXPECT_THAT(report_text(replayed(header + tail)),
+              HasSubstr("nothing was replayed. Line 2: its "));
+  EXPECT_TRUE(replayed(tail).fault->no_trace);
+  // From where a recording begins, it is compared.
+  const replay_report two = replayed(header + tail + text);
+  EXPECT_FALSE(two.fault);
+  EXPECT_EQ(two.ticks, 20U);
+  EXPECT_EQ(two.differences, 0U);
+  EXPECT_THAT(report_text(two),
+              HasSubstr("19 ticks from line 2 on could not be compared: the first "
+                        "tick of their recording is missing."));
+}
+
+TEST(trace, a_recording_of_which_no_tick_is_whole_is_not_called_the_same) {
+  const std::string text = recorded(1);
+  const replay_report r = replayed(text.substr(0, text.size() - 10));
+  EXPECT_EQ(r.ticks, 0U);
+  EXPECT_THAT(report_text(r),
+              HasSubstr("nothing was replayed. Line 2: the trace ends in the middle"));
+}
+
 // Endless, and all one line.
 class endless : public std::streambuf {
  public:
