@@ -73,6 +73,19 @@ std::string schema_line(const std::string& schema) {
   return schema.empty() ? "" : "# yaml-language-server: $schema=" + schema + "\n";
 }
 
+// The policy as it is written. A name that YAML reads as something else, such as no or null, stands
+// in quotes.
+std::string policy_text(const wanted_policy& wanted, const std::string& schema) {
+  if (wanted.lua) return filled(lua_policy_template, wanted.name);
+  std::string text = filled(yaml_policy_template, wanted.name);
+  if (!policies::policy_set::from_sources({{"new.yaml", text}})) {
+    const std::string key = "name: ";
+    text.insert(text.find(key) + key.size(), "\"");
+    text.insert(text.find('\n', text.find(key)), "\"");
+  }
+  return schema_line(schema) + text;
+}
+
 // Writes what lua-language-server reads, where there are stubs and no such file yet; its path, or
 // "".
 std::string write_settings(const wanted_policy& wanted, const std::string& stubs) {
@@ -133,8 +146,13 @@ int write_policy(const context& with, const wanted_policy& wanted) {
     }
   }
   const std::string for_editors = reference_file(wanted, wanted.lua ? stubs_file : schema_file);
-  std::string text = filled(wanted.lua ? lua_policy_template : yaml_policy_template, wanted.name);
-  if (!wanted.lua) text.insert(0, schema_line(for_editors));
+  const std::string text = policy_text(wanted, for_editors);
+  // A name that is taken is told before anything is written.
+  if (const auto right = policies::policy_set::from_sources({{policy.string(), text}}); !right) {
+    return with.fail(
+        "nothing was written, since lint would refuse it: " + to_string(right.error().front()),
+        ipc::ctl::exit_usage);
+  }
   const std::string test_text =
       schema_line(reference_file(wanted, test_schema_file)) + filled(test_template, wanted.name);
   for (const auto& [path, whole] : {std::pair(policy, text), std::pair(test, test_text)}) {

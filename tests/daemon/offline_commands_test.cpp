@@ -96,6 +96,52 @@ TEST_F(offline_commands_test, a_new_policy_is_called_so_that_its_files_are_found
 }
 
 // What was not written was not done, whichever command it was.
+// What it writes, the next step takes.
+TEST_F(offline_commands_test, a_new_policy_has_no_name_that_lint_refuses) {
+  for (const char* name : {"yield", "promotion"}) {
+    EXPECT_EQ(run({"policy", "new", name, "--dir", folder.path}), 2) << name;
+    EXPECT_THAT(err.str(), HasSubstr("nothing was written, since lint would refuse it: ")) << name;
+    EXPECT_TRUE(fs::is_empty(folder.path)) << name;
+  }
+  EXPECT_EQ(run({"policy", "new", "yield", "--lua", "--dir", folder.path}), 2);
+  EXPECT_THAT(err.str(), HasSubstr("'yield' is the name of a built-in policy; take another"));
+  for (const char* name : {"true", "1e5", "2026-11-30", "no", "null", "0x10"}) {
+    ASSERT_EQ(run({"policy", "new", name, "--dir", folder.path}), 0) << err.str();
+    EXPECT_EQ(run({"policy", "lint", folder.path / (std::string(name) + ".yaml")}), 0) << out.str();
+  }
+  EXPECT_EQ(run({"policy", "test", folder.path}), 0) << out.str();
+}
+
+TEST_F(offline_commands_test, a_policy_that_is_given_for_a_test_is_told_with_its_test) {
+  ASSERT_EQ(run({"policy", "new", "mine", "--dir", folder.path}), 0);
+  EXPECT_EQ(run({"policy", "test", folder.path / "mine.yaml"}), 2);
+  EXPECT_THAT(out.str(), HasSubstr("mine.yaml: error: is a policy file, and no test of one; its "
+                                   "test is " +
+                                   (folder.path / "mine.test.yaml").string()));
+  EXPECT_EQ(out.str().find("no key"), std::string::npos);
+  EXPECT_EQ(run({"policy", "test", write("other.lua", "policy 'other' {}\n")}), 2);
+  EXPECT_THAT(out.str(), HasSubstr("is a policy file, and no test of one; a test of it would be "
+                                   "other.test.yaml"));
+}
+
+// A line of the template that is changed is a line that fails.
+TEST_F(offline_commands_test, the_places_in_a_new_test_prove_something) {
+  ASSERT_EQ(run({"policy", "new", "mine", "--dir", folder.path}), 0);
+  const fs::path test = folder.path / "mine.test.yaml";
+  std::ostringstream text;
+  text << std::ifstream(test).rdbuf();
+  for (const auto& [right, wrong] :
+       {std::pair<std::string, std::string>{"layer.5.*: cpu", "layer.5.*: gpu"},
+        {"layer.4.*: gpu", "layer.4.*: cpu"},
+        {"placed: {layer.*: gpu}", "placed: {layer.*: cpu}"}}) {
+    std::string changed = text.str();
+    ASSERT_NE(changed.find(right), std::string::npos) << right;
+    changed.replace(changed.find(right), right.size(), wrong);
+    EXPECT_EQ(run({"policy", "test", write("mine.test.yaml", changed)}), 1) << wrong;
+    EXPECT_THAT(out.str(), HasSubstr("once the moves planned by then have ended")) << wrong;
+  }
+}
+
 TEST_F(offline_commands_test, a_full_disk_is_told_and_is_a_failure) {
   const std::string good = write("good.yaml", "apiVersion: terrane/v1\npolicies: []\n");
   for (const std::vector<std::string>& arguments :
@@ -272,6 +318,42 @@ TEST_F(offline_commands_test, a_recording_that_is_cut_replays_up_to_the_cut_and_
   EXPECT_THAT(err.str(), HasSubstr("letter.jsonl: it is no trace"));
 }
 
+TEST_F(offline_commands_test, one_bad_recording_of_a_folder_keeps_no_other_from_being_replayed) {
+  write("record/trace-00000001.jsonl", "Dear all,\n");
+  write("record/trace-00000002.jsonl", recording());
+  EXPECT_EQ(run({"policy", "replay", folder.path / "record"}), 2);
+  EXPECT_THAT(err.str(), HasSubstr("trace-00000001.jsonl: it is no trace"));
+  EXPECT_THAT(out.str(), HasSubstr("10 ticks, 2 with decisions: all the same.\n"));
+}
+
+TEST_F(offline_commands_test,
+       the_end_of_a_recording_without_its_beginning_is_not_called_different) {
+  const std::string whole = recording();
+  const std::size_t header = whole.find('\n') + 1, second = whole.find('\n', header) + 1;
+  const std::string tail = write("tail.jsonl", whole.substr(0, header) + whole.substr(second));
+  EXPECT_EQ(run({"policy", "replay", tail}), 2);
+  EXPECT_THAT(out.str(), HasSubstr("nothing was replayed. Line 2: its beginning is missing"));
+  EXPECT_EQ(run({"diff", tail, tail}), 1);
+  EXPECT_THAT(err.str(), HasSubstr("line 2: its beginning is missing"));
+}
+
+TEST_F(offline_commands_test, a_folder_of_recordings_is_as_good_as_one_of_them) {
+  const std::string whole = recording();
+  write("record/trace-00000001.jsonl", whole);
+  write("record/trace-00000002.jsonl", whole.substr(0, whole.find('\n') + 1));  // just begun
+  const std::string record = folder.path / "record";
+  EXPECT_EQ(run({"plan", "--snapshot", record, "--at", "6"}), 0) << err.str();
+  EXPECT_THAT(out.str(), HasSubstr("A dry run on snapshot 6: policy 'relief' engaged for gpu"));
+  EXPECT_EQ(run({"plan", "--snapshot", record}), 0) << err.str();
+  EXPECT_EQ(run({"diff", record, record}), 0) << err.str();
+  EXPECT_THAT(out.str(), HasSubstr("the same placement"));
+  EXPECT_EQ(run({"plan", "--snapshot", record, "--at", "99"}), 1);
+  EXPECT_THAT(err.str(), HasSubstr("nor does any older file of that folder have it"));
+  fs::create_directories(folder.path / "empty");
+  EXPECT_EQ(run({"diff", folder.path / "empty", record}), 1);
+  EXPECT_THAT(err.str(), HasSubstr("holds no recordings"));
+}
+
 TEST_F(offline_commands_test, other_policies_say_what_would_have_been_different) {
   const std::string trace = write("trace.jsonl", recording());
   EXPECT_EQ(run({"policy", "replay", trace, "--policies", write("same/a.yaml", relief)}), 0)
@@ -309,6 +391,8 @@ TEST_F(offline_commands_test, a_recorded_snapshot_is_planned_on_without_a_daemon
   EXPECT_THAT(err.str(), HasSubstr("it has no snapshot 99; it has 1 to 10"));
   EXPECT_EQ(run({"plan", "--snapshot", folder.path / "none"}), 1);
   EXPECT_EQ(run({"plan", "--snapshot", trace, "--assume", "gpu=1"}), 2);
+  EXPECT_EQ(run({"plan", "--snapshot", trace, "--assume", "gpu/vram.used_ratio=-3"}), 1);
+  EXPECT_THAT(err.str(), HasSubstr("'vram.used_ratio' is never -300 %"));
   EXPECT_EQ(run({"plan", "--snapshot", trace, "--assume", "gpu/vram.colour=1"}), 1);
   EXPECT_EQ(run({"plan", "--at", "3"}), 2);
   EXPECT_EQ(run({"plan"}), 3);  // as before: the daemon is asked
