@@ -274,8 +274,10 @@ void lifetime::take_into_use(started_engine started) {
   answers_.set_ready(*engine_, *loop_, std::move(started.devices), std::move(started.refused),
                      std::move(started.paths));
   const std::string& name = engine_->loaded_model().config().name;
-  log(log_level::notice, "ready: " + name + " on " + std::to_string(engine_->devices().size()) +
-                             " devices, " + std::to_string(set_->rules().size()) + " policies");
+  const std::size_t devices = engine_->devices().size(), policies = set_->rules().size();
+  log(log_level::notice, "ready: " + name + " on " + std::to_string(devices) +
+                             (devices == 1 ? " device, " : " devices, ") +
+                             std::to_string(policies) + (policies == 1 ? " policy" : " policies"));
   events_.publish(event_now(ipc::event_kind::started, name + " is ready"));
   say_ready("Ready: " + name);
   next_tick_ms_ = steady_ms();

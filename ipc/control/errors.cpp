@@ -49,6 +49,19 @@ std::string suggestion(std::string_view name, const std::vector<std::string>& kn
   return " Did you mean " + *nearest + "?";
 }
 
+// The parts of a layer, where one is named as if it were a part; a few of them.
+std::string names_within(std::string_view name, const std::vector<std::string>& known) {
+  constexpr std::size_t most_told = 4;
+  const std::string beginning = std::string(name) + ".";
+  std::string text;
+  std::size_t count = 0;
+  for (const std::string& one : known) {
+    if (!one.starts_with(beginning) || count++ >= most_told) continue;
+    text += (text.empty() ? "" : ", ") + one;
+  }
+  return count > most_told ? text + " and " + std::to_string(count - most_told) + " more" : text;
+}
+
 std::string listed(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) {
@@ -131,8 +144,10 @@ refusal no_room(std::string_view device, std::int64_t needed_bytes, std::int64_t
 }
 
 refusal unknown_part(std::string_view part, const std::vector<std::string>& known) {
+  const std::string inside = names_within(part, known);
   return named("UnknownPart", {{"part", part}},
-               "the model has no part " + in_quotes(part) + "." + suggestion(part, known));
+               "the model has no part " + in_quotes(part) + "." +
+                   (inside.empty() ? suggestion(part, known) : " It has " + inside + "."));
 }
 
 refusal unknown_device(std::string_view device, const std::vector<std::string>& known) {

@@ -184,6 +184,8 @@ TEST(types, a_near_name_is_suggested) {
     return std::string(error.parameters.at("message").as_string());
   };
   const std::vector<std::string> known{"layer.0.attn", "layer.0.ffn", "head"};
+  EXPECT_NE(message(refuse::unknown_part("layer.0", known)).find("It has layer.0.attn"),
+            std::string::npos);
   EXPECT_NE(message(refuse::unknown_part("layer.0.atn", known)).find("Did you mean layer.0.attn?"),
             std::string::npos);
   EXPECT_EQ(message(refuse::unknown_part("zzzzzzzz", known)).find("Did you mean"),
