@@ -50,7 +50,8 @@ struct value_type {
 
 // Elements in global memory. Narrow integers are extended to i32 on load and cut on store;
 // f16 travels as u16 (convert with h2f and f2h). ptr is a 64-bit address, 8-byte aligned, which
-// only `load` may read (a table of addresses that changes between steps).
+// only `load` may read (a table of addresses that changes between steps); what it leads to is
+// aligned to 16 bytes, as arguments are.
 enum class memory_type : std::uint8_t { i8, u8, i16, u16, i32, f32, ptr };
 int byte_size(memory_type type);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <functional>
 
 #include "kernels/contract/scalars.hpp"
 #include "kernels/ops/attention_parts.hpp"
@@ -12,14 +13,25 @@ namespace terrane::kernels {
 
 namespace {
 
-constexpr std::uint32_t most_pairs = 16;  // of a row and a head, in the registers of a lane
-constexpr int keys_a_turn = 4;            // of values
-constexpr int dimensions_a_turn = 8;      // of keys
-constexpr std::uint32_t weight_stride = page_positions + 4;  // words: lanes meet in few banks
+constexpr std::uint32_t most_pairs = 16;         // of a row and a head, in the registers of a lane
+constexpr int keys_a_turn = 4;                   // of values
+constexpr std::uint32_t dimensions_a_turn = 8;   // of keys, at most
+constexpr std::uint32_t keys_in_registers = 32;  // of all dimensions of a turn
+constexpr std::uint32_t banks = 32;              // of shared memory
+
+// Words between the weights of two pairs, such that lanes with different rows and neighbouring keys
+// meet in different banks.
+std::uint32_t weight_stride_of(std::uint32_t rows, std::uint32_t pass) {
+  for (std::uint32_t stride = page_positions; stride < page_positions + banks; stride++)
+    if (stride * pass % banks == warp_lanes / rows) return stride;
+  return page_positions + 2;
+}
 
 // One warp for a chunk, a K/V head and a tile of rows; the query heads that share the K/V head, a
-// few at a time. Scores: a lane has two neighbouring keys. Values: a lane has two neighbouring
-// dimensions of each 64. Rows of one session that see the chunk go together; else each by itself.
+// few at a time. Scores: as many lanes as there are rows fewer take a row, each the more keys, so
+// that a word of q, which costs as much to load as it has lanes, serves all of them. Values: a lane
+// has two neighbouring dimensions of each 64. Rows of one session that see the chunk go together;
+// else each by itself.
 class tiled_partial_builder {
  public:
   tiled_partial_builder(const attention_shape& shape, std::uint32_t rows)
@@ -29,7 +41,8 @@ class tiled_partial_builder {
         group_(shape.heads / shape.kv_heads),
         pass_(heads_per_pass(group_)),
         vectors_(shape.head_size / (2 * warp_lanes)),
-        weights_(b_.shared(rows * pass_ * weight_stride)) {
+        weight_stride_(weight_stride_of(rows, pass_)),
+        weights_(b_.shared(rows * pass_ * weight_stride_)) {
     assert(attention_rows(shape) >= rows && rows > 1 && "a shape of the engine");
   }
 
@@ -112,71 +125,116 @@ class tiled_partial_builder {
 
   std::size_t pairs(const seen_rows& rows) const { return rows.size() * pass_; }
 
-  // Of each row and head two lane values: the products' sums with the lane's two keys, in rising d.
-  vals scores(const seen_rows& rows, val head) {
-    const std::uint32_t size = shape_.head_size;
-    vals q;
-    for (const seen_row& r : rows)
-      for (std::uint32_t h = 0; h < pass_; h++) {
-        const val row = b_.offset(b_.argument_ptr(0), r.row, 4 * size * shape_.heads);
-        q.push_back(b_.offset(b_.offset(row, head, 4 * size), std::int64_t{4} * size * h));
-      }
-    const vals zero(2 * q.size(), b_.spread_to_lanes(b_.f32(0.0f)));
-    return b_.loop(b_.i32(0), b_.u32(size), dimensions_a_turn, zero,
-                   [&](val d, const vals& carried) { return with_products(carried, q, d); });
+  // How the lanes of a warp share the keys of a chunk: row r has the r-th `lanes` of them, each
+  // with `keys` neighbouring keys.
+  struct shares {
+    std::uint32_t rows, lanes, keys;
+    explicit shares(std::size_t count)
+        : rows(static_cast<std::uint32_t>(count)),
+          lanes(warp_lanes / rows),
+          keys(page_positions / lanes) {}
+  };
+
+  val lane_in_row(const shares& s) { return b_.lane() & b_.u32(s.lanes - 1); }
+  val row_of_lane(const shares& s) { return lshr(b_.lane(), std::countr_zero(s.lanes)); }
+
+  // What `of` says of a lane's own row.
+  val own(const seen_rows& rows, const std::function<val(std::size_t row)>& of) {
+    const shares s(rows.size());
+    val mine = of(0);
+    for (std::size_t r = 1; r < rows.size(); r++)
+      mine = b_.select(eq(row_of_lane(s), b_.u32(static_cast<std::uint32_t>(r))), of(r), mine);
+    return mine;
   }
 
-  vals with_products(vals sums, const vals& q, val d) {
-    vals keys;
-    for (int k = 0; k < dimensions_a_turn; k++) {
-      const val row = b_.offset(keys_, d + b_.i32(k), 2 * page_positions);
-      const val two = b_.load_lanes(memory_type::i32, row);
-      keys.push_back(b_.half_number(two & b_.u32(0xffffu)));
-      keys.push_back(b_.half_number(lshr(two, 16)));
-    }
-    for (std::size_t p = 0; p < q.size(); p++)
-      for (std::size_t four = 0; four < keys.size() / 2; four += 4) {
-        const vals words =
-            b_.load_words(b_.offset(b_.offset(q[p], d, 4), static_cast<std::int64_t>(4 * four)), 4);
-        for (std::size_t k = 0; k < 4; k++)
-          for (std::size_t key = 0; key < 2; key++)
-            sums[2 * p + key] = b_.fma_exact(contract::as_float(words[k]),
-                                             keys[2 * (four + k) + key], sums[2 * p + key]);
+  // Of each head the sums of products with the lane's keys, in rising d.
+  vals scores(const seen_rows& rows, val head) {
+    const shares s(rows.size());
+    const std::uint32_t size = shape_.head_size;
+    const val row = own(rows, [&](std::size_t r) { return rows[r].row; });
+    const val q =
+        b_.offset(b_.offset(b_.argument_ptr(0), row, 4 * size * shape_.heads), head, 4 * size);
+    const val keys = b_.offset(keys_, lane_in_row(s), 2 * s.keys);
+    const vals zero(std::size_t{pass_} * s.keys, b_.spread_to_lanes(b_.f32(0.0f)));
+    const auto dimensions =
+        static_cast<int>(std::min(dimensions_a_turn, keys_in_registers / s.keys));
+    return b_.loop(b_.i32(0), b_.u32(size), dimensions, zero, [&](val d, const vals& carried) {
+      vals sums = carried;
+      for (int four = 0; four < dimensions; four += 4)
+        sums = with_products(s, sums, b_.offset(b_.offset(q, d, 4), std::int64_t{4} * four),
+                             b_.offset(b_.offset(keys, d, 2 * page_positions),
+                                       std::int64_t{2} * page_positions * four));
+      return sums;
+    });
+  }
+
+  // With four dimensions more, at q and at the lane's keys.
+  vals with_products(const shares& s, vals sums, val q, val keys) {
+    vals halves;  // of each dimension, the lane's keys
+    for (std::int64_t k = 0; k < 4; k++) {
+      const val at = b_.offset(keys, 2 * page_positions * k);
+      const vals words = s.keys == 2 ? vals{b_.load(memory_type::i32, at)}
+                                     : b_.load_words(at, static_cast<int>(s.keys / 2));
+      for (val two : words) {
+        halves.push_back(b_.half_number(two & b_.u32(0xffffu)));
+        halves.push_back(b_.half_number(lshr(two, 16)));
       }
+    }
+    for (std::uint32_t h = 0; h < pass_; h++) {
+      const vals words = b_.load_words(b_.offset(q, std::int64_t{4} * shape_.head_size * h), 4);
+      for (std::size_t k = 0; k < 4; k++)
+        for (std::size_t key = 0; key < s.keys; key++) {
+          val& sum = sums[h * s.keys + key];
+          sum = b_.fma_exact(contract::as_float(words[k]), halves[k * s.keys + key], sum);
+        }
+    }
     return sums;
   }
 
   // Writes p of every key, row and head to shared memory, 0 where the row does not see the key;
-  // returns the maxima.
+  // returns the maxima, of a row's heads after each other.
   vals write_weights(const seen_rows& rows, const vals& sums) {
-    const val key = b_.lane() << 1, least = b_.u32(0x80000000u), zero = b_.f32(0.0f);
-    vals maxima;
-    for (std::size_t pair = 0; pair < pairs(rows); pair++) {
-      const seen_row& r = rows[pair / pass_];
+    const shares s(rows.size());
+    const val least = b_.u32(0x80000000u), zero = b_.f32(0.0f);
+    const val first = own(rows, [&](std::size_t r) { return rows[r].first; });
+    const val end = own(rows, [&](std::size_t r) { return rows[r].end; });
+    const val first_key = lane_in_row(s) * b_.u32(s.keys);
+    vals maxima(pairs(rows));
+    for (std::uint32_t h = 0; h < pass_; h++) {
       val largest = least;
       vals scaled, seen;
-      for (std::size_t k = 0; k < 2; k++) {
-        const val own = k == 0 ? key : key + b_.i32(1);
-        scaled.push_back(sums[2 * pair + k] * b_.f32(shape_.scale));
-        seen.push_back(both(negate(lt(own, r.first)), lt(own, r.end)));
+      for (std::uint32_t k = 0; k < s.keys; k++) {
+        const val key = first_key + b_.u32(k);
+        scaled.push_back(sums[h * s.keys + k] * b_.f32(shape_.scale));
+        seen.push_back(both(negate(lt(key, first)), lt(key, end)));
         largest = smax(largest, b_.select(seen[k], contract::order_bits(scaled[k]), least));
       }
-      const val maximum = contract::from_order_bits(b_.unary(opcode::lane_max, largest));
-      for (std::uint32_t k = 0; k < 2; k++) {
-        const val p = contract::round_to_f16(contract::score_weight(scaled[k], maximum));
-        b_.shared_store(weight(pair, key + b_.u32(k)), b_.select(seen[k], p, zero));
+      for (std::uint32_t r = 0; r < s.rows; r++) {
+        const val of_row =
+            s.rows == 1 ? largest : b_.select(eq(row_of_lane(s), b_.u32(r)), largest, least);
+        maxima[r * pass_ + h] = contract::from_order_bits(b_.unary(opcode::lane_max, of_row));
       }
-      maxima.push_back(maximum);
+      const val maximum = own(rows, [&](std::size_t r) { return maxima[r * pass_ + h]; });
+      const val pair = row_of_lane(s) * b_.u32(pass_) + b_.u32(h);
+      for (std::uint32_t k = 0; k < s.keys; k++) {
+        const val p = contract::round_to_f16(contract::score_weight(scaled[k], maximum));
+        b_.shared_store(weights_of(pair) + (b_.u32(k * s.lanes) + lane_in_row(s)),
+                        b_.select(seen[k], p, zero));
+      }
     }
     return maxima;
   }
 
-  val weight(std::size_t pair, val key) {
-    return b_.u32(weights_ + static_cast<std::uint32_t>(pair) * weight_stride) + key;
+  val weights_of(val pair) { return b_.u32(weights_) + pair * b_.u32(weight_stride_); }
+
+  // Keys lie as lanes wrote them: the first of each lane, then the second of each.
+  val place_of(const shares& s, val key) {
+    return (key & b_.u32(s.keys - 1)) * b_.u32(s.lanes) + lshr(key, std::countr_zero(s.keys));
   }
 
   // l and o of each row and head: left folds over the keys that the row sees.
   void write_partials(const seen_rows& rows, val head, const vals& maxima) {
+    const shares s(rows.size());
     val begin = rows[0].first, end = rows[0].end;  // of the keys that all of them see
     for (const seen_row& r : rows) {
       begin = smax(begin, r.first);
@@ -188,28 +246,29 @@ class tiled_partial_builder {
     vals sums(pairs(rows) * 2 * vectors_, b_.spread_to_lanes(b_.f32(0.0f)));
     if (shape_.window != 0)
       for (std::size_t k = 0; k < rows.size(); k++)
-        add_alone(sums, k, rows[k].first, smin(from, rows[k].end));
+        add_alone(s, sums, k, rows[k].first, smin(from, rows[k].end));
     sums = b_.loop(from, to, keys_a_turn, sums, [&](val key, const vals& carried) {
-      return with_values(carried, 0, rows.size(), key, keys_a_turn);
+      return with_values(s, carried, 0, rows.size(), key, keys_a_turn);
     });
     for (std::size_t k = 0; k < rows.size(); k++)
-      add_alone(sums, k, shape_.window != 0 ? smax(to, rows[k].first) : to, rows[k].end);
+      add_alone(s, sums, k, shape_.window != 0 ? smax(to, rows[k].first) : to, rows[k].end);
     store(rows, head, maxima, sums);
   }
 
   // Keys [from, to) of one row.
-  void add_alone(vals& sums, std::size_t row, val from, val to) {
+  void add_alone(const shares& s, vals& sums, std::size_t row, val from, val to) {
     const std::size_t each = std::size_t{pass_} * 2 * vectors_;
     const auto first = sums.begin() + static_cast<std::ptrdiff_t>(row * each);
     vals own(first, first + static_cast<std::ptrdiff_t>(each));
     own = b_.loop(from, to, 1, own, [&](val key, const vals& carried) {
-      return with_values(carried, row, 1, key, 1);
+      return with_values(s, carried, row, 1, key, 1);
     });
     std::copy(own.begin(), own.end(), first);
   }
 
   // The o of `count` rows with some more keys.
-  vals with_values(vals sums, std::size_t first_row, std::size_t count, val key, int keys) {
+  vals with_values(const shares& s, vals sums, std::size_t first_row, std::size_t count, val key,
+                   int keys) {
     vals v;
     for (int k = 0; k < keys; k++) {
       const val row = b_.offset(values_, key + b_.i32(k), 2 * shape_.head_size);
@@ -219,10 +278,13 @@ class tiled_partial_builder {
         v.push_back(b_.half_number(lshr(two, 16)));
       }
     }
+    vals places;
+    for (int k = 0; k < keys; k++) places.push_back(place_of(s, key + b_.i32(k)));
     const std::size_t each = v.size() / static_cast<std::size_t>(keys);
     for (std::size_t pair = 0; pair < count * pass_; pair++)
       for (std::size_t k = 0; k < static_cast<std::size_t>(keys); k++) {
-        const val at = weight(first_row * pass_ + pair, key + b_.i32(static_cast<int>(k)));
+        const auto of = static_cast<std::uint32_t>(first_row * pass_ + pair);
+        const val at = b_.u32(weights_ + of * weight_stride_) + places[k];
         const val p = b_.shared_load(scalar_type::f32, at);
         for (std::size_t n = 0; n < each; n++) {
           val& o = sums[pair * each + n];
@@ -234,17 +296,22 @@ class tiled_partial_builder {
 
   // l of every pair, a lane a pair; p of keys that a row does not see is 0 and adds nothing.
   val weight_sums(const seen_rows& rows) {
+    const shares s(rows.size());
     const auto lanes = static_cast<std::uint32_t>(std::bit_ceil(pairs(rows)));
     const auto last = static_cast<std::uint32_t>(pairs(rows) - 1);
-    const val pair = smin(b_.lane() & b_.u32(lanes - 1), b_.u32(last));
-    const val start = b_.u32(weights_) + pair * b_.u32(weight_stride);
+    const val start = weights_of(smin(b_.lane() & b_.u32(lanes - 1), b_.u32(last)));
     const vals zero = {b_.spread_to_lanes(b_.f32(0.0f))};
-    return b_.loop(b_.i32(0), b_.u32(page_positions), 16, zero, [&](val key, const vals& carried) {
-      val sum = carried[0];
-      for (int k = 0; k < 16; k++)
-        sum = sum + b_.shared_load(scalar_type::f32, (start + key) + b_.i32(k));
-      return vals{sum};
-    })[0];
+    const auto lanes_a_turn = static_cast<int>(16 / s.keys);
+    return b_.loop(
+        b_.i32(0), b_.u32(s.lanes), lanes_a_turn, zero, [&](val lane, const vals& carried) {
+          val sum = carried[0];
+          for (int l = 0; l < lanes_a_turn; l++)
+            for (std::uint32_t k = 0; k < s.keys; k++) {
+              const val at = (start + lane) + b_.u32(k * s.lanes + static_cast<std::uint32_t>(l));
+              sum = sum + b_.shared_load(scalar_type::f32, at);
+            }
+          return vals{sum};
+        })[0];
   }
 
   void store(const seen_rows& rows, val head, const vals& maxima, const vals& sums) {
@@ -271,8 +338,8 @@ class tiled_partial_builder {
   std::uint32_t tile_;
   builder b_;
   std::uint32_t group_, pass_;
-  std::uint32_t vectors_;  // of 64 dimensions
-  std::uint32_t weights_;
+  std::uint32_t vectors_;                  // of 64 dimensions
+  std::uint32_t weight_stride_, weights_;  // words
   val rows_, first_y_, kv_head_, keys_, values_;
 };
 

@@ -44,6 +44,7 @@ std::uint32_t known_values::divisor_of(const instruction& in) const {
   switch (in.op) {
     case const_i32:
       return power_of_two_in(in.imm);
+    case load:  // of an address in a table
     case argument:
       return p_.values[in.result].scalar == scalar_type::ptr ? widest : 1;
     case iadd:
