@@ -22,9 +22,9 @@
 #include <llvm/ADT/SmallVector.h>
 #include <llvm/IR/Module.h>
 
+#include "kernels/lang/known_values.hpp"
 #include "kernels/llvm/lane_builder.hpp"
 #include "kernels/ptx/emit_ptx.hpp"
-#include "kernels/ptx/known_values.hpp"
 
 namespace terrane::kernels::ptx {
 

@@ -10,7 +10,7 @@ namespace terrane::kernels::spirv {
 using spv::Op;
 
 lowering::lowering(const program& p, const spirv_options& options)
-    : p_(p), options_(options), known_(p.values.size()), products_(p.values.size()) {
+    : p_(p), options_(options), known_(p.values.size()), products_(p.values.size()), divisors_(p) {
   std::size_t next = 0;
   for (std::size_t v = 0; v < p.values.size(); v++) {
     first_.push_back(next);

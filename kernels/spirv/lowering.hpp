@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "kernels/lang/known_values.hpp"
 #include "kernels/spirv/emit_spirv.hpp"
 #include "kernels/spirv/module.hpp"
 
@@ -101,6 +102,7 @@ class lowering {
   id load_element(memory_type mem, address from);
   void store_element(memory_type mem, address to, id value);
   ids load_four(address from);
+  ids words_at(address from, std::size_t count, std::uint32_t alignment);
   id narrow_type(memory_type mem);
   id load_raw(id of_type, address from, std::uint32_t alignment);
   void if_then(id condition, const auto& body);
@@ -136,6 +138,7 @@ class lowering {
   // What is known of i32 values, by value_id: the value, or that it is a multiple of another.
   std::vector<std::optional<std::uint32_t>> known_;
   std::vector<std::optional<product>> products_;
+  const known_values divisors_;  // where words may be loaded several at a time
   id arguments_ = 0, group_ = 0, local_index_ = 0, lane_ = 0, warp_ = 0, first_lane_ = 0;
   id shared_ = 0, turn_ = 0;
   std::uint32_t access_ = 0;  // memory operands of every global access besides Aligned

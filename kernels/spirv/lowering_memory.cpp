@@ -154,6 +154,26 @@ lowering::ids lowering::load_four(address from) {
   return words;
 }
 
+// So many words, two or four at a time as they are aligned.
+lowering::ids lowering::words_at(address from, std::size_t count, std::uint32_t alignment) {
+  ids words;
+  while (words.size() < count) {
+    const std::size_t done = 4 * words.size(), left = count - words.size();
+    std::uint32_t together = 1;
+    if (alignment >= 8 && done % 8 == 0 && left >= 2) together = 2;
+    if (alignment >= 16 && done % 16 == 0 && left >= 4) together = 4;
+    const address at = moved(from, done);
+    if (together == 1 || options_.lavapipe) {
+      words.push_back(load_element(memory_type::i32, at));
+      continue;
+    }
+    const id all = load_raw(m_.vector(m_.u32(), together), at, 4 * together);
+    for (std::uint32_t k = 0; k < together; k++)
+      words.push_back(m_.emit(Op::OpCompositeExtract, m_.u32(), {all, k}));
+  }
+  return words;
+}
+
 void lowering::if_then(id condition, const auto& body) {
   id inside = m_.fresh(), after = m_.fresh();
   m_.statement(Op::OpSelectionMerge, {after, word(spv::SelectionControlMask::MaskNone)});
@@ -177,13 +197,10 @@ void lowering::lower_global(const instruction& in) {
       }
       return set(in, load_element(in.mem, pointer));
     case load_words: {
-      if (shares_words() && uniform(in.operands[0])) {
-        ids words = share_words(pointer, in.imm);
-        for (unsigned k = 0; k < in.imm; k++) at(in.result + k) = words[k];
-        return;
-      }
-      for (unsigned k = 0; k < in.imm; k++)
-        at(in.result + k) = load_element(memory_type::i32, moved(pointer, 4 * k));
+      const ids words = shares_words() && uniform(in.operands[0])
+                            ? share_words(pointer, in.imm)
+                            : words_at(pointer, in.imm, divisors_.divisor(in.operands[0]));
+      for (unsigned k = 0; k < in.imm; k++) at(in.result + k) = words[k];
       return;
     }
     case load_lanes:
@@ -343,16 +360,18 @@ void lowering::lower_tile_map(const instruction& in) {
 // The words of x that a tile_dot wants: column by column.
 lowering::ids lowering::activation_words(const instruction& in, std::size_t words,
                                          std::size_t columns) {
+  // With many columns registers are what is short: an 8B's prompt is a tenth slower on an H200
+  // where words come by fours.
+  constexpr std::size_t many_columns = 8;
+  const std::uint32_t alignment =
+      columns < many_columns
+          ? std::min(divisors_.divisor(in.operands[1]), divisors_.divisor(in.operands[2]))
+          : 4;
   ids all;
   for (std::size_t c = 0; c < columns; c++) {
     address x = column_address(address_of(in.operands[1]), in.operands[2], c);
-    if (shares_words()) {
-      ids column = share_words(x, words);
-      all.insert(all.end(), column.begin(), column.end());
-    } else {
-      for (std::size_t k = 0; k < words; k++)
-        all.push_back(load_element(memory_type::i32, moved(x, 4 * k)));
-    }
+    const ids column = shares_words() ? share_words(x, words) : words_at(x, words, alignment);
+    all.insert(all.end(), column.begin(), column.end());
   }
   return all;
 }

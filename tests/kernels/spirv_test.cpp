@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -117,6 +118,41 @@ TEST(spirv, float_controls_are_declared_where_offered) {
     EXPECT_TRUE(declares(emit_spirv(samples::floats(1), with), mode));
     EXPECT_FALSE(declares(emit_spirv(samples::floats(1), {}), mode));
   }
+}
+
+// Vectors of so many words that a module loads from global memory.
+std::size_t vector_loads(const std::vector<std::uint32_t>& module, std::uint32_t words) {
+  std::map<std::uint32_t, std::uint32_t> components;  // by type
+  std::size_t loads = 0;
+  for (std::size_t at = 5; at < module.size(); at += module[at] >> 16) {
+    const auto op = static_cast<spv::Op>(module[at] & 0xffffu);
+    if (op == spv::Op::OpTypeVector) components[module[at + 1]] = module[at + 3];
+    if (op == spv::Op::OpLoad) loads += components[module[at + 1]] == words;
+  }
+  return loads;
+}
+
+TEST(spirv, words_are_loaded_together_as_they_are_aligned) {
+  const auto module_of = [](std::int64_t bytes, int words) {
+    builder b("words", 1);
+    const vals loaded = b.load_words(b.offset(b.argument_ptr(0), bytes), words);
+    b.store(memory_type::i32, b.argument_ptr(1), loaded.back());
+    return emit_spirv(b.finish(), {});
+  };
+  EXPECT_EQ(vector_loads(module_of(16, 8), 4), 2U);
+  EXPECT_EQ(vector_loads(module_of(8, 8), 4), 0U);
+  EXPECT_EQ(vector_loads(module_of(8, 8), 2), 4U);
+  EXPECT_EQ(vector_loads(module_of(16, 7), 4), 1U);
+  EXPECT_EQ(vector_loads(module_of(16, 7), 2), 1U);
+  EXPECT_EQ(vector_loads(module_of(4, 8), 4) + vector_loads(module_of(4, 8), 2), 0U);
+}
+
+// An address from a table leads to what is as aligned as an argument.
+TEST(spirv, words_behind_a_table_are_loaded_together) {
+  builder b("table", 1);
+  const val page = b.load(memory_type::ptr, b.argument_ptr(0));
+  b.store(memory_type::i32, b.argument_ptr(1), b.load_words(page, 4).back());
+  EXPECT_EQ(vector_loads(emit_spirv(b.finish(), {}), 4), 1U);
 }
 
 TEST(spirv, a_reduction_takes_scratch_only_where_lanes_cannot_shuffle) {

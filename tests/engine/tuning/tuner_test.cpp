@@ -351,7 +351,11 @@ TEST(device_tuning, many_rows_lie_side_by_side_on_a_gpu) {
     return std::get<kernels::attention_tuning>(t.layout({shape, rows})).rows;
   };
   EXPECT_EQ(attention(1), 1U);
-  EXPECT_EQ(attention(64), kernels::attention_rows(shape));
+  ASSERT_EQ(kernels::attention_rows(shape), 4U);
+  EXPECT_EQ(attention(64), 4U);
+  info.kind = device_kind::vulkan;
+  const device_tuning through_vulkan(info);
+  EXPECT_EQ(std::get<kernels::attention_tuning>(through_vulkan.layout({shape, 64})).rows, 2U);
 }
 
 TEST(device_tuning, what_is_remembered_is_cut_to_what_the_shape_can_have) {

@@ -1,8 +1,8 @@
-#include "kernels/ptx/known_values.hpp"
+#include "kernels/lang/known_values.hpp"
 
 #include <algorithm>
 
-namespace terrane::kernels::ptx {
+namespace terrane::kernels {
 
 namespace {
 
@@ -82,4 +82,4 @@ std::int32_t known_values::most_of(const instruction& in) const {
   }
 }
 
-}  // namespace terrane::kernels::ptx
+}  // namespace terrane::kernels

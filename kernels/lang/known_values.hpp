@@ -1,6 +1,6 @@
 // What is known of the integers and addresses of a program without running it: powers of two that
 // divide them, and an upper bound. It tells where words may be loaded 8 or 16 bytes at a time.
-// Belongs to one program; one thread. Internal to kernels/ptx.
+// Belongs to one program; one thread. For lowerings.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 #include "kernels/lang/program.hpp"
 
-namespace terrane::kernels::ptx {
+namespace terrane::kernels {
 
 class known_values {
  public:
@@ -32,4 +32,4 @@ class known_values {
   const program& p_;
 };
 
-}  // namespace terrane::kernels::ptx
+}  // namespace terrane::kernels
