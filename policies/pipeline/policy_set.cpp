@@ -117,14 +117,22 @@ compiled compile_all(const std::vector<policy_source>& sources) {
                             "'" + r.name + "' is the name of a built-in policy; take another"});
     }
   }
-  // Of what is wrong already, contradictions would only be a consequence.
-  if (std::ranges::none_of(all.faults, is_error)) lint_contradictions(all.rules, all.faults);
   return all;
 }
 
 }  // namespace
 
 policy_set::load_result<policy_set_ptr> policy_set::from_sources(
+    const std::vector<policy_source>& sources) {
+  auto set = as_recorded(sources);
+  if (!set) return set;
+  std::vector<diagnostic> faults;
+  lint_contradictions((*set)->rules(), faults);
+  if (!faults.empty()) return tl::unexpected(std::move(faults));
+  return set;
+}
+
+policy_set::load_result<policy_set_ptr> policy_set::as_recorded(
     const std::vector<policy_source>& sources) {
   compiled all = compile_all(sources);
   if (std::ranges::any_of(all.faults, is_error)) return tl::unexpected(std::move(all.faults));

@@ -17,7 +17,7 @@ tl::expected<moment, std::string> moment_of(std::istream& in, std::optional<std:
                                    if (!found) found.emplace();
                                    if (found->policies == nullptr || revision != set.revision()) {
                                      // The replay's own set ends with it; it was made of these.
-                                     found->policies = *policy_set::from_sources(set.sources());
+                                     found->policies = *policy_set::as_recorded(set.sources());
                                      revision = set.revision();
                                    }
                                    found->seen = seen;

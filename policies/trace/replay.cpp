@@ -225,7 +225,7 @@ class replayer::course {
       sources.push_back({name->text, text->text});
     }
     if (others_ != nullptr) return {};
-    auto set = policy_set::from_sources(sources);
+    auto set = policy_set::as_recorded(sources);
     if (!set) return "its policies cannot be used: " + to_string(set.error().front());
     own_ = *set;
     return {};

@@ -265,6 +265,32 @@ TEST(trace, lines_that_are_missing_or_out_of_order_end_it) {
   EXPECT_THAT(joined(lines).fault->message, HasSubstr("tick 8 comes after tick 6"));
 }
 
+// Lint has learnt since what contradicts each other; what was in force is replayed all the same.
+TEST(trace, policies_that_would_be_refused_today_replay) {
+  const std::vector<policy_source> sources = {
+      {"t.yaml", policies + "  - name: fill\n    for_each: gpu\n"
+                            "    enter: {metric: vram.used_ratio, below: 95%}\n"
+                            "    leave: {metric: vram.used_ratio, above: 97%}\n"
+                            "    do: {move: layers, from: cpu, to: itself}\n"}};
+  EXPECT_FALSE(policy_set::from_sources(sources));
+  const auto set = policy_set::as_recorded(sources);
+  ASSERT_TRUE(set.has_value()) << to_string(set.error().front());
+  machine m;
+  m.add_device("cpu", 32 * gib);
+  m.add_device("gpu", 8 * gib);
+  m.add_layers(2, 100 * mib, 300 * mib, "gpu");
+  pipeline_state state;
+  writer w;
+  std::string text = w.begin(**set, state);
+  const snapshot& now = m.at(0);
+  const decision d = evaluate(**set, now, state);
+  text += w.tick(**set, now, d);
+  const replay_report r = replayed(text);
+  EXPECT_FALSE(r.fault) << r.fault->message;
+  EXPECT_EQ(r.ticks, 1U);
+  EXPECT_EQ(r.differences, 0U);
+}
+
 // What a line leaves out is as in the line before, so without the first tick nothing is known.
 TEST(trace, a_recording_without_its_first_tick_is_not_compared) {
   const std::string text = recorded(20);
