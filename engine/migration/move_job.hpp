@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -63,6 +64,8 @@ struct move_job {
   std::vector<std::uint32_t> devices_now;  // that take part in steps
   std::vector<step_size> sizes;            // steps to record before the commit
   std::unique_ptr<execution_plan> plan;
+  std::chrono::steady_clock::time_point began;
+  double rested_ms = 0;               // for the replies' sake
   std::uint64_t bytes_told = 0;       // of status.bytes_done, at the last report of progress
   std::vector<link_traffic> traffic;  // its own copies, by pair; only the mover's thread
   std::atomic<bool> cancelled{false};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <thread>
 
 #include "engine/device/copies.hpp"
 
@@ -186,8 +187,10 @@ void mover::carry_out(move_job& job) {
 
 result<void> mover::attempt(move_job& job) {
   const auto begin = std::chrono::steady_clock::now();
+  job.began = begin;
   result<void> ok = prepare(job);
   if (ok && !job.status.nothing_moved) ok = commit(job, begin);
+  loop_.while_still([&] { loop_.delay().ignore(); });
   add_traffic(job);
   // What was in use before is freed here, where no reply waits for it; so is what a failed move
   // brought.
@@ -236,6 +239,7 @@ result<void> mover::try_commit(move_job& job, steady_time begin) {
 
 result<void> mover::prepare(move_job& job) {
   loop_.while_still([&] {
+    loop_.delay().watch();
     job.parts_after = loop_.placement().parts;
     {
       std::lock_guard lock(guard_);
@@ -433,6 +437,7 @@ result<void> mover::copy_pages(move_job& job) {
     ranges.clear();
     on_their_way.clear();
     bytes = done = 0;
+    if (at_once == direct_at_once) rest(job);
     return {};
   };
   for (page_move& m : job.pages) {
@@ -454,6 +459,22 @@ result<void> mover::copy_pages(move_job& job) {
     if (m.full) done += page_bytes;
   }
   return send();
+}
+
+// Copies between cards and within one take time of the cards that compute replies. Where it is felt
+// they rest after each batch. Copies through the host wait for the host, which leaves replies
+// alone.
+void mover::rest(move_job& job) {
+  constexpr double longest_nap_ms = 2;
+  while (!job.unasked && !job.cancelled) {
+    const double lost_ms = loop_.while_still([&] { return loop_.delay().lost_ms(); });
+    const double ms =
+        std::min(rest_ms(ms_since(job.began), lost_ms, job.rested_ms), longest_nap_ms);
+    if (ms <= 0) return;
+    const auto begin = std::chrono::steady_clock::now();
+    std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(ms));
+    job.rested_ms += ms_since(begin);
+  }
 }
 
 // Nothing, where the job has that plan already.

@@ -64,6 +64,7 @@ class mover {
   void drop_ended(move_job& job);
   result<void> take_pages(move_job& job);
   result<void> copy_pages(move_job& job);
+  void rest(move_job& job);
   result<void> build_plan(move_job& job);
   void add_progress(move_job& job, std::uint64_t bytes);
   void tell(move_job& job, move_state state);

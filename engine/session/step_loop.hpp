@@ -20,6 +20,7 @@
 #include "engine/session/prompt_pace.hpp"
 #include "engine/session/release_thread.hpp"
 #include "engine/session/session.hpp"
+#include "engine/session/token_delay.hpp"
 
 namespace terrane::engine {
 
@@ -80,6 +81,8 @@ class step_loop {
   // Moves: adds the pages that the job still lacks and says which of them are full. Returns true
   // when nothing is left to prepare. Through while_still.
   bool survey(move_job& job);
+  // What replies lose to a move that is being prepared. Through while_still.
+  token_delay& delay() { return delay_; }
   // Takes the job's pages, weights and plan into use. Leaves everything as it was on failure:
   // conflict when there is more to prepare. Pages that the step since the last survey has filled
   // are copied in the pause, and while admissions are held all that have become full.
@@ -226,6 +229,7 @@ class step_loop {
   std::uint32_t most_position_ = 0;
   std::uint32_t reply_rows_ = 0;  // of replies that are being given, the others are of prompts
   prompt_pace pace_;
+  token_delay delay_;
   std::uint64_t steps_ = 0, tokens_ = 0;
   double decode_tok_s_ = 0;
   std::vector<decode_time> decode_times_;  // by device, since the last commit

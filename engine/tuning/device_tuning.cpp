@@ -62,7 +62,7 @@ kernels::attention_tuning usual_layout(const device_info& on, const kernels::att
   kernels::attention_tuning usual{.warps = wide ? kernels::attention_warps(shape) : 1};
   if (!wide && !on.host_memory && rows > few_rows) {
     usual.rows = kernels::attention_rows(shape);
-    // NVIDIA's Vulkan compiler on an H200: 512 rows of an 8B 323 us with four, 243 with two.
+    // What NVIDIA's Vulkan compiler makes of more is slower: `speed --tune`, tests/bench/README.md.
     if (on.kind == device_kind::vulkan) usual.rows = std::min(usual.rows, 2U);
   }
   return usual;

@@ -10,6 +10,8 @@
 #include "kernels/cache/code_cache.hpp"
 #include "kernels/llvm/compile.hpp"
 #include "kernels/mix_bits.hpp"
+#include "kernels/ptx/emit_ptx.hpp"
+#include "kernels/spirv/emit_spirv.hpp"
 
 namespace terrane::engine {
 
@@ -91,8 +93,13 @@ std::optional<kernel_layout> read_layout(const std::string& key, const std::stri
 }  // namespace
 
 std::uint64_t program_version(const kernels::program& by_default) {
-  // The host's compiler is the only one whose version its driver's name does not hold.
-  return mix_bits(kernels::fingerprint(by_default) + kernels::llvm_lowering_version);
+  // With each lowering the same program may become other code, on which other layouts are best.
+  std::uint64_t version = kernels::fingerprint(by_default);
+  for (const std::uint32_t lowering :
+       {kernels::llvm_lowering_version, kernels::ptx_lowering_version,
+        kernels::spirv_lowering_version})
+    version = mix_bits(version + lowering);
+  return version;
 }
 
 std::string line_of(const std::string& key, const tuned_kernel& kernel) {

@@ -335,7 +335,12 @@ void machine::run_memory(const instruction& in, std::size_t w) {
   using enum opcode;
   switch (in.op) {
     case load:
-      each(in, w, [&](std::size_t l) { return load_element(in.mem, a[l]); });
+      each(in, w, [&](std::size_t l) {
+        const word loaded = load_element(in.mem, a[l]);
+        assert((in.mem != memory_type::ptr || loaded % 16 == 0) &&
+               "what a table leads to is aligned");
+        return loaded;
+      });
       break;
     case load_words:
       for (unsigned k = 0; k < in.imm; k++)

@@ -20,7 +20,7 @@ constexpr std::uint32_t keys_in_registers = 32;  // of all dimensions of a turn
 constexpr std::uint32_t banks = 32;              // of shared memory
 
 // Words between the weights of two pairs, such that lanes with different rows and neighbouring keys
-// meet in different banks.
+// meet in different banks; where no stride does that, some lanes wait for each other.
 std::uint32_t weight_stride_of(std::uint32_t rows, std::uint32_t pass) {
   for (std::uint32_t stride = page_positions; stride < page_positions + banks; stride++)
     if (stride * pass % banks == warp_lanes / rows) return stride;
@@ -28,9 +28,9 @@ std::uint32_t weight_stride_of(std::uint32_t rows, std::uint32_t pass) {
 }
 
 // One warp for a chunk, a K/V head and a tile of rows; the query heads that share the K/V head, a
-// few at a time. Scores: as many lanes as there are rows fewer take a row, each the more keys, so
-// that a word of q, which costs as much to load as it has lanes, serves all of them. Values: a lane
-// has two neighbouring dimensions of each 64. Rows of one session that see the chunk go together;
+// few at a time. Scores: a row has 32 / rows lanes, each with 2 * rows neighbouring keys, which one
+// word of q serves: it is loaded for every lane that it is used in. Values: a lane has two
+// neighbouring dimensions of each 64. Rows of one session that see the chunk go together;
 // else each by itself.
 class tiled_partial_builder {
  public:
@@ -132,7 +132,9 @@ class tiled_partial_builder {
     explicit shares(std::size_t count)
         : rows(static_cast<std::uint32_t>(count)),
           lanes(warp_lanes / rows),
-          keys(page_positions / lanes) {}
+          keys(page_positions / lanes) {
+      assert(std::has_single_bit(count) && count <= 4 && "rows of a tile: attention_rows()");
+    }
   };
 
   val lane_in_row(const shares& s) { return b_.lane() & b_.u32(s.lanes - 1); }

@@ -16,6 +16,9 @@
 
 namespace terrane::kernels {
 
+// Raise when the same program would become other code; drivers keep their own caches by the module.
+inline constexpr std::uint32_t spirv_lowering_version = 1;
+
 struct spirv_options {
   // Width of every subgroup, a power of two, when subgroups are always full, hold consecutive
   // invocations and can shuffle. 0: not known; lanes then meet in shared memory.

@@ -360,8 +360,8 @@ void lowering::lower_tile_map(const instruction& in) {
 // The words of x that a tile_dot wants: column by column.
 lowering::ids lowering::activation_words(const instruction& in, std::size_t words,
                                          std::size_t columns) {
-  // With many columns registers are what is short: an 8B's prompt is a tenth slower on an H200
-  // where words come by fours.
+  // With many columns registers are what is short: prompts are read slower where words come by
+  // fours (tests/bench/README.md, Vulkan).
   constexpr std::size_t many_columns = 8;
   const std::uint32_t alignment =
       columns < many_columns
