@@ -105,10 +105,12 @@ snapshot_builder::snapshot_builder(engine::inference_engine& of, telemetry_sourc
       pinned_(std::move(pinned)),
       limits_(limits),
       load_(std::move(load)),
+      shared_(shared_matrices(of.loaded_model())),
       measured_(embedding_of(of.loaded_model()), load_.first_times, kv_of(of.loaded_model())) {
   const engine::model& m = engine_.loaded_model();
   model_.name = m.config().name;
   model_.architecture = m.config().architecture;
+  model_.weight_bytes = m.weight_bytes();
   model_.layers = m.config().layers;
   model_.context_tokens = engine_.options().context_tokens;
   model_.page_tokens = kernels::page_positions;
@@ -181,14 +183,11 @@ void snapshot_builder::add_parts(policies::snapshot& s, const engine::engine_sta
       to.layer = static_cast<int>(parts[p].layer);
     to.device = device_name(from.device);
     to.weight_bytes = from.weight_bytes;
-    s.model.weight_bytes += from.weight_bytes;
     to.kv_bytes = from.kv_bytes;
     to.kv_blank_bytes = from.kv_blank_bytes;
-    if (p < load_.parts.size()) {
-      to.kv_most_bytes = load_.parts[p].kv_most_bytes;
-      to.shared = load_.parts[p].shared;
-      to.shared_bytes = load_.parts[p].shared_bytes;
-    }
+    if (p < load_.kv_most_bytes.size()) to.kv_most_bytes = load_.kv_most_bytes[p];
+    to.shared = shared_[p].number;
+    to.shared_bytes = shared_[p].bytes;
     to.pinned = std::any_of(pinned_.begin(), pinned_.end(),
                             [&](const std::string& pattern) { return fits(pattern, to.name); });
     to.placed_by_user = from.by.starts_with("user ");

@@ -11,6 +11,7 @@
 
 #include "daemon/loop/measurements.hpp"
 #include "daemon/placement/load_plan.hpp"
+#include "daemon/placement/shared_matrices.hpp"
 #include "daemon/telemetry/source.hpp"
 #include "daemon/telemetry/user_names.hpp"
 #include "engine/engine.hpp"
@@ -65,6 +66,7 @@ class snapshot_builder {
   std::vector<std::string> pinned_;
   policies::move_limits limits_;
   load_facts load_;
+  std::vector<shared_matrix> shared_;  // by part
   measurements measured_;
   policies::model_state model_;
   mutable user_names users_;

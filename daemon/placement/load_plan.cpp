@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "daemon/placement/shared_matrices.hpp"
 #include "engine/device/cpu/host_memory.hpp"
 #include "engine/placement/scratch.hpp"
 #include "policies/placement/pools.hpp"
@@ -22,30 +23,15 @@ constexpr double embedding_share = 0.05;
 
 std::uint64_t granule_bytes() { return 256; }
 
-// Blocks that several parts read, each with its number.
-std::map<std::uint32_t, std::int32_t> shared_blocks(const engine::model& of) {
-  std::map<std::uint32_t, int> uses;
-  for (const engine::model_part& p : of.parts())
-    for (std::uint32_t b : p.blocks) uses[b]++;
-  std::map<std::uint32_t, std::int32_t> out;
-  for (const auto& [block, count] : uses)
-    if (count > 1) out.emplace(block, static_cast<std::int32_t>(out.size()));
-  return out;
-}
-
 placement::part_demand demand_of(const engine::model& of, engine::part_index p,
-                                 const std::map<std::uint32_t, std::int32_t>& shared) {
+                                 const shared_matrix& shared) {
   const engine::model_part& from = of.parts()[p];
   placement::part_demand d;
   d.name = from.name;
   d.weight_bytes = of.part_bytes(p);
   if (from.kind == engine::part_kind::attention) d.kv_page_bytes = engine::kv_page_bytes(of);
-  for (std::uint32_t b : from.blocks) {
-    const auto found = shared.find(b);
-    if (found == shared.end()) continue;
-    d.shared = found->second;
-    d.shared_bytes = of.blocks()[b].bytes;
-  }
+  d.shared = shared.number;
+  d.shared_bytes = shared.bytes;
   return d;
 }
 
@@ -146,11 +132,11 @@ placement::request make_request(const engine::model& of, const std::vector<devic
   r.granule_bytes = granule_bytes();
   r.activation_bytes = std::uint64_t{of.config().hidden} * sizeof(float);
   r.speeds = static_cast<std::uint32_t>(devices.size());
-  const auto shared = shared_blocks(of);
+  const std::vector<shared_matrix> shared = shared_matrices(of);
   // Parts alike (kind and bytes) are one row of times.
   std::map<std::pair<engine::part_kind, std::uint64_t>, std::uint32_t> works;
   for (engine::part_index p = 0; p < of.parts().size(); p++) {
-    placement::part_demand d = demand_of(of, p, shared);
+    placement::part_demand d = demand_of(of, p, shared[p]);
     const engine::model_part& part = of.parts()[p];
     const auto [at, fresh] =
         works.try_emplace({part.kind, d.weight_bytes}, static_cast<std::uint32_t>(works.size()));
@@ -204,7 +190,7 @@ load_facts facts_of(const load_plan& planned) {
     hop_ms = std::max(hop_ms, l.by.seconds(r.activation_bytes) * 1000);
   }
   for (std::uint32_t p = 0; p < r.parts.size(); p++)
-    out.parts.push_back({placement::kv_bytes(r, p), r.parts[p].shared, r.parts[p].shared_bytes});
+    out.kv_most_bytes.push_back(placement::kv_bytes(r, p));
   out.first_times = first_times(planned);
   return out;
 }

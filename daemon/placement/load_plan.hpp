@@ -75,13 +75,8 @@ struct load_facts {
     double hop_ms = 0;  // until the state between two parts has come to it, from the farthest
     std::uint32_t rank = 0;
   };
-  struct part {
-    std::uint64_t kv_most_bytes = 0;
-    std::int32_t shared = -1;
-    std::uint64_t shared_bytes = 0;
-  };
-  std::vector<device> devices;  // by the engine's numbers, as are parts
-  std::vector<part> parts;
+  std::vector<device> devices;               // by the engine's numbers
+  std::vector<std::uint64_t> kv_most_bytes;  // by part: of its KV when all contexts are full
   std::vector<first_part_time> first_times;
   bool promotes = false;  // the configuration wants automatic promotion
 };

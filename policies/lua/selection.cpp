@@ -3,21 +3,32 @@
 #include <algorithm>
 
 #include "policies/planner/propose.hpp"
+#include "policies/planner/shared_matrix.hpp"
 
 namespace terrane::policies::lua {
 namespace {
 
-// As many from the front as are needed to reach the bytes.
+// As many from the front as are needed to reach the bytes; size(one, those before it).
 template <class Pointer, class Size>
 std::vector<Pointer> until(const std::vector<Pointer>& list, double bytes, Size size) {
   std::vector<Pointer> taken;
   double sum = 0;
   for (Pointer one : list) {
     if (sum >= bytes) break;
-    sum += static_cast<double>(size(one));
+    sum += static_cast<double>(size(one, taken));
     taken.push_back(one);
   }
   return taken;
+}
+
+// What becomes free where the part is, once those before it have left.
+std::uint64_t freed_after(const snapshot& now, const part_state& part, const part_list& before) {
+  return bytes_of_move(now, part, {},
+                       [&](const part_state& other) {
+                         const auto at = std::ranges::find(before, other.name, &part_state::name);
+                         return at == before.end() ? other.device : std::string();
+                       })
+      .freed;
 }
 
 template <class Pointer>
@@ -67,7 +78,7 @@ double known_room(const snapshot& now, const device_state& d) {
   return std::max(0.0, free.value - reserve);
 }
 
-part_list select(const snapshot&, part_list list, selector s, const selector_argument& a) {
+part_list select(const snapshot& now, part_list list, selector s, const selector_argument& a) {
   switch (s) {
     case selector::movable:
       std::erase_if(list, [](const part_state* p) { return !p->movable || p->pinned; });
@@ -82,7 +93,9 @@ part_list select(const snapshot&, part_list list, selector s, const selector_arg
       std::erase_if(list, [&](const part_state* p) { return p->device != a.name; });
       break;
     case selector::until_bytes:
-      return until(list, a.number, [](const part_state* p) { return moving_bytes(*p); });
+      return until(list, a.number, [&](const part_state* p, const part_list& before) {
+        return freed_after(now, *p, before);
+      });
     case selector::first:
       return front_of(std::move(list), a.number);
     default:
@@ -138,8 +151,9 @@ session_list select(const snapshot&, session_list list, selector s, const select
       std::erase_if(list, [&](const session_state* one) { return one->tenant != a.name; });
       break;
     case selector::until_bytes:
-      return until(list, a.number,
-                   [](const session_state* one) { return kv_bytes_on(*one, nullptr); });
+      return until(list, a.number, [](const session_state* one, const session_list&) {
+        return kv_bytes_on(*one, nullptr);
+      });
     case selector::first:
       return front_of(std::move(list), a.number);
     default:

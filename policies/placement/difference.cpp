@@ -1,6 +1,8 @@
 #include "policies/placement/difference.hpp"
 
 #include <limits>
+#include <set>
+#include <utility>
 
 #include "policies/explain/json_writer.hpp"
 #include "policies/placement/notes.hpp"
@@ -50,13 +52,24 @@ void write_moves(const request& r, const std::vector<step_move>& moves, bool asi
 
 }  // namespace
 
+std::vector<bool> brings_shared(const request& r, const placed& from, const placed& to) {
+  std::set<std::pair<std::uint32_t, std::int32_t>> there;
+  for (std::uint32_t p = 0; p < from.size(); ++p) there.emplace(from[p], r.parts[p].shared);
+  std::vector<bool> out(from.size(), false);
+  for (std::uint32_t p = 0; p < from.size(); ++p)
+    if (from[p] != to[p] && r.parts[p].shared >= 0)
+      out[p] = there.emplace(to[p], r.parts[p].shared).second;
+  return out;
+}
+
 difference compare(const request& r, const standing& now, const placed& target) {
   difference out;
   out.before = predict(r, now.where);
   out.after = predict(r, target);
+  const std::vector<bool> with_shared = brings_shared(r, now.where, target);
   for (std::uint32_t p = 0; p < target.size(); ++p) {
     if (now.where[p] == target[p]) continue;
-    const std::uint64_t bytes = own_bytes(r, p) + shared_bytes(r, p);
+    const std::uint64_t bytes = own_bytes(r, p) + (with_shared[p] ? shared_bytes(r, p) : 0);
     out.moves.push_back({p, now.where[p], target[p], bytes, false});
     out.bytes += bytes;
   }

@@ -21,6 +21,10 @@ struct difference {
   double gain_s() const { return before.token_s - after.token_s; }
 };
 
+// By part, of those that go from one placement to another: whether it brings what it shares, since
+// no part has that there yet, nor does one before it bring it.
+std::vector<bool> brings_shared(const request& r, const placed& from, const placed& to);
+
 difference compare(const request& r, const standing& now, const placed& target);
 
 // Tokens after which what they gain is as much as the copies cost; infinite without a gain.

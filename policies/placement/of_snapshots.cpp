@@ -64,6 +64,8 @@ std::vector<part_demand> parts_of(const snapshot& s) {
     to.name = p.name;
     to.work = static_cast<std::uint32_t>(out.size());
     to.weight_bytes = p.weight_bytes + p.kv_bytes;
+    to.shared = p.shared;
+    to.shared_bytes = p.shared_bytes;
     out.push_back(std::move(to));
   }
   return out;

@@ -41,10 +41,13 @@ class floor_plan {
   std::int64_t needs(std::uint32_t p, std::uint32_t d) const {
     std::int64_t bytes = static_cast<std::int64_t>(own_bytes(*of_, p));
     const std::int32_t kind = of_->parts[p].shared;
-    if (kind >= 0 && holders_.count({kind, d}) == 0)
-      bytes += static_cast<std::int64_t>(shared_bytes(*of_, p));
+    if (kind >= 0 && !has_shared(p, d)) bytes += static_cast<std::int64_t>(shared_bytes(*of_, p));
     if (!paid_[d]) bytes += static_cast<std::int64_t>(of_->devices[d].fee_bytes);
     return bytes;
+  }
+  // Whether what the part shares is there already.
+  bool has_shared(std::uint32_t p, std::uint32_t d) const {
+    return holders_.contains({of_->parts[p].shared, d});
   }
   bool fits(std::uint32_t p, std::uint32_t d) const { return needs(p, d) <= left(d); }
 
@@ -84,6 +87,7 @@ bool may_stand(const request& r, std::uint32_t p, std::uint32_t d) {
                       [&](const keep_off& k) { return k.device == d && k.part.value_or(p) == p; });
 }
 
+// At most: what the part shares may be there already.
 std::uint64_t travels(const request& r, std::uint32_t p) {
   return own_bytes(r, p) + shared_bytes(r, p);
 }
@@ -102,7 +106,9 @@ class stepping {
   void add(const single_move& m) {
     const std::uint32_t from = where_[m.part];
     if (is_in_step(m.part) || !plan_.fits(m.part, m.to)) close();
-    step_move s{m.part, from, m.to, travels(of_, m.part), m.to != target_[m.part]};
+    const std::uint64_t bytes =
+        own_bytes(of_, m.part) + (plan_.has_shared(m.part, m.to) ? 0 : shared_bytes(of_, m.part));
+    step_move s{m.part, from, m.to, bytes, m.to != target_[m.part]};
     plan_.put(m.part, m.to);
     open_.bytes += s.bytes;
     open_.seconds += link_of(of_, from, m.to).seconds(s.bytes);

@@ -179,9 +179,10 @@ struct binder::pass {
   const rule& r;
   const occasion& why;
   const policy_memory& memory;
-  const std::string& object;       // that it is judged for
-  const intent* wanted = nullptr;  // the candidate's
+  const std::string& object;  // that it is judged for
+  const proposal& asked;
   ledger& books;
+  const intent* wanted = nullptr;           // the candidate's
   std::vector<planned_move> accepted = {};  // those before are in the state
   std::uint64_t planned_bytes = 0;
 };
@@ -194,21 +195,25 @@ binder::binder(const snapshot& now, const std::vector<rule>& rules, const pipeli
   }
 }
 
-// The candidates in the order in which they are tried, each with its score.
-std::vector<std::pair<const intent*, candidate>> binder::in_order(const proposal& p,
-                                                                  const occasion& why) const {
+// The candidates in the order in which they are tried, each with its score. Where memory is short,
+// parts that free none before the last of them has left come at the end.
+std::vector<std::pair<const intent*, candidate>> binder::in_order(const pass& p) const {
   std::vector<std::pair<const intent*, candidate>> list;
-  list.reserve(p.wanted.size());
-  for (const intent& i : p.wanted) {
-    candidate c = describe_candidate(i);
+  list.reserve(p.asked.wanted.size());
+  for (const intent& i : p.asked.wanted) {
+    candidate c = describe_candidate(i, p);
     c.to = likely_target(i, c, now_);
-    c.score = score_of(c, now_, why.relieved, why.stay_ms);
+    c.score = score_of(c, now_, p.why.relieved, p.why.stay_ms);
     c.to.clear();
     list.emplace_back(&i, std::move(c));
   }
-  if (p.best_first) {
+  if (p.asked.best_first) {
     std::ranges::stable_sort(list, std::greater{},
                              [](const auto& one) { return one.second.score.value; });
+  }
+  if (p.why.relieved != nullptr && is_short_of_memory(p.r)) {
+    std::ranges::stable_partition(
+        list, [&](const auto& one) { return !stays_for_others(one.second, p); });
   }
   return list;
 }
@@ -216,12 +221,11 @@ std::vector<std::pair<const intent*, candidate>> binder::in_order(const proposal
 std::vector<planned_move> binder::bind(const rule& r, const occasion& why, const proposal& p,
                                        const policy_memory& memory, decision_record& record) {
   ledger scratch = ledger_;
-  pass current{
-      r, why, memory, record.object, nullptr, r.mode == rule_mode::enforce ? ledger_ : scratch};
+  pass current{r, why, memory, record.object, p, r.mode == rule_mode::enforce ? ledger_ : scratch};
   flaps_.clear();
   std::vector<planned_move>& moves = current.accepted;
   std::uint64_t reached = 0;
-  for (auto& [wanted, c] : in_order(p, why)) {
+  for (auto& [wanted, c] : in_order(current)) {
     const intent& i = *wanted;
     verdict_of_filter v{filter::not_needed, "enough is planned without it"};
     if (p.fills && p.goal_bytes && reached + c.bytes > *p.goal_bytes) {
@@ -267,15 +271,15 @@ void binder::accept(const intent& i, const candidate& c, pass& p, std::uint64_t 
                         i.reason, p.r.name, p.r.where});
 }
 
-candidate binder::describe_candidate(const intent& i) const {
+candidate binder::describe_candidate(const intent& i, const pass& p) const {
   candidate c;
   c.action = i.action;
   c.kind = i.kind;
   c.subject = i.subject;
   if (i.kind == subject_kind::part) {
-    if (const part_state* p = find_part(now_, i.subject)) {
-      c.from = p->device;
-      count_part(*p, c);
+    if (const part_state* part = find_part(now_, i.subject)) {
+      c.from = part->device;
+      count_part(*part, c, p);
     }
   } else if (const session_state* s = find_session(now_, i.subject)) {
     c.from = main_device(*s, i, {});
@@ -284,32 +288,48 @@ candidate binder::describe_candidate(const intent& i) const {
   return c;
 }
 
-// Parts that read the same matrix have it once on a device: it comes with the first of them and
-// goes with the last.
-void binder::count_part(const part_state& part, candidate& c) const {
-  const std::uint64_t shared = std::min(part.shared_bytes, part.weight_bytes);
-  c.bytes = moving_bytes(part);
-  c.copied_bytes = less(c.bytes, part.kv_blank_bytes);
-  c.freed_bytes = c.bytes;
-  if (part.shared < 0 || shared == 0) return;
-  if (has_shared(part, c.from)) c.freed_bytes -= shared;
-  if (c.to.empty() || !has_shared(part, c.to)) return;
-  c.bytes -= shared;
-  c.copied_bytes = less(c.copied_bytes, shared);
+void binder::count_part(const part_state& part, candidate& c, const pass& p) const {
+  const moved_bytes m = bytes_of_move(now_, part, c.to, after(p));
+  c.bytes = m.taken;
+  c.copied_bytes = m.copied;
+  c.freed_bytes = m.freed;
 }
 
-// Whether another part that reads the same matrix is on that device, or is to be once what is
-// planned is done.
-bool binder::has_shared(const part_state& part, const std::string& device) const {
-  return std::ranges::any_of(now_.parts, [&](const part_state& other) {
-    if (&other == &part || other.shared != part.shared) return false;
-    const subject_ref subject{subject_kind::part, other.name};
-    if (const auto at = taken_.find(subject); at != taken_.end()) return at->second == device;
+// Where parts are once all is done that was planned before and in this pass.
+whereabouts binder::after(const pass& p) const {
+  return [this, &p](const part_state& part) -> std::string {
+    const subject_ref subject{subject_kind::part, part.name};
+    if (const auto at = taken_.find(subject); at != taken_.end()) return at->second;
+    for (const planned_move& m : p.accepted)
+      if (m.kind == subject_kind::part && m.subject == part.name) return m.to;
     for (const auto& [id, issued] : state_.issued)
-      if (issued.move.kind == subject_kind::part && issued.move.subject == other.name)
-        return issued.move.to == device;
-    return other.device == device;
-  });
+      if (issued.move.kind == subject_kind::part && issued.move.subject == part.name)
+        return issued.move.to;
+    return part.device;
+  };
+}
+
+// Whether next to nothing of the part becomes free before others that read its matrix have left.
+bool binder::stays_for_others(const candidate& c, const pass& p) const {
+  const part_state* part = c.kind == subject_kind::part ? find_part(now_, c.subject) : nullptr;
+  if (part == nullptr || c.freed_bytes >= moving_bytes(*part) / trifling_share) return false;
+  return !readers_beside(now_, *part, c.from, after(p)).empty();
+}
+
+// Of a part whose matrix stays where it is, since another that reads it is not to leave.
+std::string binder::why_nothing_is_freed(const candidate& c, const pass& p) const {
+  if (!is_short_of_memory(p.r) || !stays_for_others(c, p)) return {};
+  const part_state& part = *find_part(now_, c.subject);
+  for (const part_state* other : readers_beside(now_, part, c.from, after(p))) {
+    const bool leaves = std::ranges::any_of(p.asked.wanted, [&](const intent& i) {
+      return i.kind == subject_kind::part && i.subject == other->name;
+    });
+    if (leaves && other->movable && !other->pinned) continue;
+    return other->name + " reads the same matrix, which stays on " + c.from +
+           " with it: " + format_bytes(static_cast<double>(c.freed_bytes)) + " of " +
+           format_bytes(static_cast<double>(moving_bytes(part))) + " would become free";
+  }
+  return {};
 }
 
 binder::verdict_of_filter binder::filter_candidate(const intent& i, candidate& c,
@@ -406,7 +426,7 @@ binder::verdict_of_filter binder::try_choice(const target_choice& choice, candid
     count_kv(kv_to_move(now_, s, *p.wanted, to->name), c);
     if (c.bytes > 0) c.from = main_device(s, *p.wanted, to->name);
   } else if (const part_state* part = find_part(now_, c.subject)) {
-    count_part(*part, c);
+    count_part(*part, c, p);
   }
   verdict_of_filter v = check_target(c, *to);
   if (v.removed_by == filter::none) v = check_help(c, p);
@@ -559,6 +579,7 @@ binder::verdict_of_filter binder::check_return(const candidate& c, const pass& p
 binder::verdict_of_filter binder::check_help(const candidate& c, const pass& p) const {
   if (p.why.relieved == nullptr || !relieves(p.r)) return {};
   std::string why = why_no_help(c, now_, p.r, *p.why.relieved);
+  if (why.empty()) why = why_nothing_is_freed(c, p);
   if (why.empty()) return {};
   return {filter::no_help, std::move(why)};
 }

@@ -14,6 +14,7 @@
 #include "policies/pipeline/state.hpp"
 #include "policies/planner/intent.hpp"
 #include "policies/planner/ledger.hpp"
+#include "policies/planner/shared_matrix.hpp"
 #include "policies/vocabulary/table.hpp"
 
 namespace terrane::policies {
@@ -75,11 +76,12 @@ class binder {
   verdict_of_filter check_worth(const candidate& c, const pass& p) const;
   std::string why_past_quota(const candidate& c, const pass& p) const;
   verdict_of_filter check_quota(const candidate& c, const pass& p) const;
-  std::vector<std::pair<const intent*, candidate>> in_order(const proposal& p,
-                                                            const occasion& why) const;
-  candidate describe_candidate(const intent& i) const;
-  void count_part(const part_state& part, candidate& c) const;
-  bool has_shared(const part_state& part, const std::string& device) const;
+  std::vector<std::pair<const intent*, candidate>> in_order(const pass& p) const;
+  candidate describe_candidate(const intent& i, const pass& p) const;
+  void count_part(const part_state& part, candidate& c, const pass& p) const;
+  whereabouts after(const pass& p) const;
+  bool stays_for_others(const candidate& c, const pass& p) const;
+  std::string why_nothing_is_freed(const candidate& c, const pass& p) const;
   verdict_of_filter filter_candidate(const intent& i, candidate& c, const pass& p) const;
   void accept(const intent& i, const candidate& c, pass& p, std::uint64_t decision);
 

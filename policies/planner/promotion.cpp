@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "policies/placement/difference.hpp"
 #include "policies/placement/notes.hpp"
 #include "policies/placement/planner.hpp"
 #include "policies/placement/sequence.hpp"
@@ -100,9 +101,14 @@ void promotion::rule_out_failures() {
 std::string promotion::why_not_worth(double gain_s, const placed& target) const {
   if (now_.tokens_per_s <= 0) return {};
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> ways;
-  for (std::uint32_t p = 0; p < target.size(); ++p)
-    if (target[p] != running_.where[p])
-      ways[{running_.where[p], target[p]}] += moving_bytes(now_.parts[p]);
+  const std::vector<bool> with_shared =
+      placement::brings_shared(running_.asked, running_.where, target);
+  for (std::uint32_t p = 0; p < target.size(); ++p) {
+    if (target[p] == running_.where[p]) continue;
+    const part_state& part = now_.parts[p];
+    const bool without = part.shared >= 0 && !with_shared[p];
+    ways[{running_.where[p], target[p]}] += moving_bytes(part) - (without ? part.shared_bytes : 0);
+  }
   double cost_ms = 0;
   for (const auto& [way, bytes] : ways) {
     const link_state* link =

@@ -36,7 +36,7 @@ void sort_sessions(std::vector<const session_state*>& sessions, ordering order,
 std::uint64_t kv_bytes_on(const session_state& s, const device_state* on);
 // Whether a name is like a pattern, in which * is any run of characters and ? any one.
 bool matches_pattern(std::string_view pattern, std::string_view name);
-// What moves when a part moves: weights and KV.
+// What moves when a part moves: weights and KV, a matrix that it shares with others included.
 std::uint64_t moving_bytes(const part_state& p);
 
 // The bytes that must leave until the `leave` of a rule is met, as far as bytes can meet it; none

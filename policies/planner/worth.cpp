@@ -72,6 +72,14 @@ candidate_score score_of(const candidate& c, const snapshot& now, const device_s
   return s;
 }
 
+bool is_short_of_memory(const rule& r) {
+  const auto of_memory = [](const term& t) {
+    return relieves(t) && metric(t.metric).short_of == resource::memory;
+  };
+  return std::ranges::all_of(r.enter.terms, of_memory) &&
+         std::ranges::all_of(r.emergency.terms, of_memory);
+}
+
 std::string why_no_help(const candidate& c, const snapshot& now, const rule& r,
                         const device_state& relieved) {
   std::string why;

@@ -22,6 +22,9 @@ inline constexpr double computing_s = 10;
 candidate_score score_of(const candidate& c, const snapshot& now, const device_state* relieved,
                          std::optional<std::int64_t> stay_ms);
 
+// Whether all that the rule relieves is memory.
+bool is_short_of_memory(const rule& r);
+
 // Why moving the candidate relieves nothing that the rule is about on that device; empty when it
 // does, or when nothing is known of what it relieves.
 std::string why_no_help(const candidate& c, const snapshot& now, const rule& r,

@@ -289,7 +289,7 @@ function part_list_class:matching(name) end
 ---@return part_list
 function part_list_class:on(name) end
 
---- as many as reach a number of bytes
+--- as many as free a number of bytes; a matrix that parts share becomes free with the last
 ---
 ---     gpu:parts():top_down():until_bytes(GiB(2))
 ---@param number number

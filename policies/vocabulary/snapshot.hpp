@@ -85,7 +85,7 @@ struct host_state {
 struct model_state {
   std::string name;
   std::string architecture;        // as its file says: "llama"
-  std::uint64_t weight_bytes = 0;  // of all its parts
+  std::uint64_t weight_bytes = 0;  // of all its parts, each matrix once
   std::uint32_t layers = 0;
   std::uint64_t context_tokens = 0;  // the most that one session may hold; 0: not known
   std::uint64_t page_tokens = 0;     // of a full page of KV, which moves as a whole; 0: not known

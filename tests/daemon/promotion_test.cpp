@@ -61,7 +61,7 @@ struct promotion_test : testing::Test {
     load.promotes = promotes;
     load.devices.assign(2, {std::uint64_t{1} << 20, 1e-4, 0});
     const std::size_t parts = t.engine->loaded_model().parts().size();
-    load.parts.assign(parts, {});
+    load.kv_most_bytes.assign(parts, 0);
     for (std::uint32_t p = 0; p < parts; p++) {
       load.first_times.push_back({p, 0, 1});
       load.first_times.push_back({p, 1, 1 / faster});

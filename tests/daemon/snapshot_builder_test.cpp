@@ -56,6 +56,21 @@ TEST(snapshot_builder, a_step_of_the_wall_clock_changes_no_age) {
   }
 }
 
+// The tiny model's head reads the embedding's matrix; known without any plan of a load.
+TEST(snapshot_builder, a_matrix_that_two_parts_read_is_told_as_one) {
+  test_engine t = engine_with_a_card();
+  snapshot_builder builder(*t.engine, {}, {});
+  const policies::snapshot s = builder.make(t.engine->status(), 1000, {}, {});
+  const policies::part_state &embedding = s.parts.front(), &head = s.parts.back();
+  EXPECT_GE(embedding.shared, 0);
+  EXPECT_EQ(embedding.shared, head.shared);
+  EXPECT_EQ(embedding.shared_bytes, embedding.weight_bytes);
+  EXPECT_EQ(s.parts[1].shared, -1);
+  EXPECT_EQ(s.model.weight_bytes,
+            t.card->used_bytes(engine::memory_use::weights) +
+                t.engine->devices()[0]->used_bytes(engine::memory_use::weights));
+}
+
 TEST(snapshot_builder, a_lost_device_has_no_memory_to_offer) {
   test_engine t = engine_with_a_card();
   telemetry_sources sources;

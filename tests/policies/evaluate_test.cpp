@@ -269,6 +269,63 @@ TEST(evaluate, a_matrix_that_two_parts_read_counts_once) {
   EXPECT_EQ(moved("512MiB", 0).planned.moves.size(), 2u);
 }
 
+struct tied_weights : testing::Test {
+  machine m;
+
+  tied_weights() {
+    m.add_device("cpu", 32 * gib);
+    m.add_device("vulkan:a", 8 * gib, 5 * gib);
+    tie(m.add_part("embedding", 1 * gib, "vulkan:a"));
+    m.add_layers(1, 100 * mib, 800 * mib, "vulkan:a");
+    tie(m.add_part("head", 1 * gib + 1 * mib, "vulkan:a"));
+  }
+  static void tie(part_state& p) {
+    p.shared = 0;
+    p.shared_bytes = static_cast<std::uint64_t>(1 * gib);
+  }
+  decision moved(const std::string& what, const std::string& until,
+                 const std::string& mode = "enforce") {
+    pipeline_state state;
+    return evaluate(*set_of("  - name: full\n    for_each: gpu\n    mode: " + mode +
+                            "\n    enter: {metric: vram.used_ratio, above: 90%}\n"
+                            "    leave: {metric: vram.used_ratio, below: 80%}\n"
+                            "    do: {move: " +
+                            what + ", until: " + until + ", to: cpu}\n"),
+                    m.at(0), state);
+  }
+};
+
+TEST_F(tied_weights, one_of_the_parts_alone_frees_nothing_and_stays) {
+  const decision d = moved("head", "leave");
+  EXPECT_TRUE(d.planned.moves.empty());
+  ASSERT_EQ(d.records.size(), 1u);
+  ASSERT_EQ(d.records[0].candidates.size(), 1u);
+  EXPECT_EQ(d.records[0].candidates[0].removed_by, filter::no_help);
+  EXPECT_EQ(d.records[0].candidates[0].detail,
+            "embedding reads the same matrix, which stays on vulkan:a with it: 1 MiB of 1.0 GiB "
+            "would become free");
+}
+
+TEST_F(tied_weights, what_frees_nothing_alone_leaves_last) {
+  // 7.9 of 8 GiB are used with the matrix counted twice, as this machine does; 1.5 GiB must go.
+  const decision d = moved("parts", "leave");
+  std::vector<std::string> order;
+  std::uint64_t bytes = 0;
+  for (const planned_move& one : d.planned.moves) {
+    order.push_back(one.subject);
+    bytes += one.bytes;
+  }
+  EXPECT_THAT(order, testing::ElementsAre("layer.0.ffn", "layer.0.attn", "head", "embedding"));
+  EXPECT_EQ(bytes, static_cast<std::uint64_t>(901 * mib + 1 * gib));
+  EXPECT_THAT(explain_text(d.records[0]), testing::Not(HasSubstr("could be planned")));
+}
+
+TEST_F(tied_weights, count_once_in_shadow_mode_too) {
+  std::uint64_t bytes = 0;
+  for (const planned_move& one : moved("parts", "all", "shadow").planned.shadow) bytes += one.bytes;
+  EXPECT_EQ(bytes, static_cast<std::uint64_t>(901 * mib + 1 * gib));
+}
+
 TEST(evaluate, why_nothing_can_be_done_is_told_once) {
   full_card c;
   kv_residency& kv = c.m.session("1").kv[0];

@@ -205,6 +205,14 @@ TEST_F(lua_plan, chains_selectors_in_a_defined_order) {
               ElementsAre("layer.0.attn", "layer.0.ffn", "layer.1.attn", "layer.1.ffn"));
   EXPECT_THAT(subjects("for p in parts():largest_first():until_bytes(MiB(250))" + each),
               ElementsAre("layer.0.ffn", "layer.1.ffn"));
+  for (const char* name : {"layer.0.ffn", "layer.1.ffn"}) {  // one matrix, free with the second
+    m.part(name).shared = 0;
+    m.part(name).shared_bytes = m.part(name).weight_bytes;
+  }
+  EXPECT_THAT(subjects("for p in parts():bottom_up():until_bytes(MiB(150))" + each),
+              ElementsAre("layer.0.attn", "layer.0.ffn", "layer.1.attn"));
+  EXPECT_THAT(subjects("for p in parts():largest_first():until_bytes(MiB(150))" + each),
+              ElementsAre("layer.0.ffn", "layer.1.ffn"));
   EXPECT_THAT(subjects("for p in parts():of_kind('attention')" + each),
               ElementsAre("layer.0.attn", "layer.1.attn"));
   EXPECT_THAT(subjects("for p in parts():matching('layer.1.*'):first(1)" + each),

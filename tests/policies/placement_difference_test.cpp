@@ -36,6 +36,26 @@ TEST(placement_difference, tells_moves_bytes_and_times) {
   EXPECT_THAT(placement::to_json(r, d), HasSubstr("\"part\":\"layer.0.attn\",\"from\":\"cpu\""));
 }
 
+TEST(placement_difference, counts_a_matrix_that_parts_share_once) {
+  request r = machine_of_two();
+  for (const std::size_t p : {0U, 9U}) {
+    r.parts[p].shared = 0;
+    r.parts[p].shared_bytes = 30 * mib;
+    r.parts[p].weight_bytes = 30 * mib;
+  }
+  placed target(10, 0);
+  target[0] = target[9] = 1;
+  const difference both = placement::compare(r, {placed(10, 0), {}}, target);
+  EXPECT_EQ(both.bytes, 30 * mib);
+  ASSERT_TRUE(both.sequence.has_value());
+  EXPECT_EQ(both.sequence->bytes, 30 * mib);
+  placed one_there(10, 0);
+  one_there[0] = 1;
+  const difference second = placement::compare(r, {one_there, {}}, target);
+  EXPECT_EQ(second.moves.size(), 1U);
+  EXPECT_EQ(second.bytes, 0U);
+}
+
 TEST(placement_difference, says_what_blocks) {
   request r = machine_of_two();
   r.devices[1].budget_bytes = 100 * mib;
