@@ -87,11 +87,16 @@ std::optional<policies::admission_refusal> over_quota(engine::inference_engine& 
   if (!with) return std::nullopt;
   // Asked after the copy was made: what had ended by then is no move any more.
   const engine::engine_status status = e.status();
-  const std::vector<std::uint64_t> needed =
-      kv_needed(e.loaded_model(), e.options(), status, request.session, request.prompt.size(),
-                request.max_tokens);
-  for (std::size_t d = 0; d < needed.size(); d++)
-    if (needed[d] > 0) wanted.needs.push_back({e.devices()[d]->info().name, needed[d]});
+  const auto needed = [&](std::uint32_t max_tokens) {
+    const std::vector<std::uint64_t> bytes = kv_needed(
+        e.loaded_model(), e.options(), status, request.session, request.prompt.size(), max_tokens);
+    std::vector<policies::kv_residency> by_device;
+    for (std::size_t d = 0; d < bytes.size(); d++)
+      if (bytes[d] > 0) by_device.push_back({e.devices()[d]->info().name, bytes[d]});
+    return by_device;
+  };
+  wanted.needs = needed(request.max_tokens);
+  wanted.least = needed(1);
   bring_up_to_date(e, status, users, *with);
   return policies::refuse_admission(*set, with->now, with->state, wanted);
 }

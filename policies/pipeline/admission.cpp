@@ -12,48 +12,16 @@ namespace terrane::policies {
 namespace {
 
 // The KV of the request as a session of its own: all of it reserved, nothing of it written.
-session_state session_of(const admission_request& request) {
+session_state session_of(const std::string& tenant, const std::vector<kv_residency>& needs) {
   session_state s;
   s.id = "new";
-  s.tenant = request.tenant;
-  s.kv = request.needs;
+  s.tenant = tenant;
+  s.kv = needs;
   for (kv_residency& r : s.kv) {
     r.open_bytes = r.empty_bytes = r.bytes;
     r.away_bytes = 0;
   }
   return s;
-}
-
-std::uint64_t counted(const kv_quota& quota, const snapshot& now,
-                      const std::vector<kv_residency>& kv, bool full_only) {
-  std::uint64_t sum = 0;
-  for (const kv_residency& r : kv)
-    if (counts(quota, now, r.device))
-      sum += full_only ? r.bytes - std::min(r.bytes, r.open_bytes) : r.bytes;
-  return sum;
-}
-
-// What a move of a session's KV takes out of where the quota counts.
-std::uint64_t taken_out(const kv_quota& quota, const snapshot& now, const std::string& tenant,
-                        subject_kind kind, const std::string& subject, const std::string& to,
-                        std::uint64_t bytes) {
-  const session_state* s = kind == subject_kind::session_kv ? find_session(now, subject) : nullptr;
-  if (s == nullptr || s->tenant != tenant || to.empty() || counts(quota, now, to)) return 0;
-  return std::min(bytes, counted(quota, now, s->kv, true));
-}
-
-// By moves that policies or people have begun.
-std::uint64_t leaving(const kv_quota& quota, const snapshot& now, const pipeline_state& state,
-                      const std::string& tenant) {
-  std::uint64_t sum = 0;
-  for (const auto& [id, issued] : state.issued) {
-    const planned_move& m = issued.move;
-    sum += taken_out(quota, now, tenant, m.kind, m.subject, m.to, m.bytes);
-  }
-  for (const move_in_progress& m : now.moving)
-    if (!state.issued.contains(m.id))
-      sum += taken_out(quota, now, tenant, m.kind, m.subject, m.to, m.bytes);
-  return sum;
 }
 
 // Whether the policy acts by itself on who is past its quota.
@@ -106,42 +74,65 @@ std::uint64_t would_free(const rule& r, const policy_set& policies, const snapsh
 }
 
 struct amounts {
-  std::uint64_t held = 0, needed = 0, out = 0, in = 0;
+  std::uint64_t held = 0, out = 0, in = 0;
 };
 
-std::string message_of(const rule& r, const admission_request& request, const amounts& a) {
+// What is past the quota once the user holds what `needs` says as well; nothing: that is within it.
+std::optional<amounts> past_quota(const rule& r, const policy_set& policies, const snapshot& now,
+                                  const pipeline_state& state, const std::string& tenant,
+                                  const std::vector<kv_residency>& needs) {
+  snapshot with = now;
+  with.sessions.push_back(session_of(tenant, needs));
+  list_tenants(with);
+  const on_its_way moves = find_on_its_way(r.quota, with, state, tenant);
+  const amounts a{counted_bytes(r.quota, with, find_tenant(with, tenant)->kv), moves.out, moves.in};
+  const std::uint64_t all = a.held + a.in, quota = r.quota.bytes;
+  if (all <= quota + a.out) return std::nullopt;
+  if (all <= quota + a.out + would_free(r, policies, with, state, tenant)) return std::nullopt;
+  return a;
+}
+
+// What would help: only what would.
+std::string advice(std::uint64_t quota, std::uint64_t needed, std::uint64_t least,
+                   bool shorter_fits) {
+  const std::string shorter = "ask for a shorter reply (--max-tokens)";
+  const std::string end = "end a session (terranectl sessions, terranectl close NUMBER)";
+  if (shorter_fits && needed <= quota) return shorter + ", or " + end + ", and ask again";
+  if (shorter_fits) return shorter + ", or have the quota raised";
+  if (needed <= quota) return end + ", and ask again";
+  if (least < needed && least <= quota)
+    return end + " and " + shorter + ", or have the quota raised";
+  return "no reply to this prompt fits, however short: have the quota raised";
+}
+
+std::string message_of(const rule& r, const admission_request& request, const amounts& a,
+                       std::uint64_t needed, const std::string& what_to_do) {
   const std::string where = to_string(r.where);
   std::string text =
       request.tenant + " holds " + format_bytes(a.held) + " of KV cache " + place_text(r.quota);
   if (a.out > 0) text += ", of which " + format_bytes(a.out) + " are on their way out";
   if (a.in > 0) text += ", " + format_bytes(a.in) + " more are on their way there";
-  if (a.needed > 0) {
-    text += ", this request would reserve " + format_bytes(a.needed) +
+  if (needed > 0) {
+    text += ", this request would reserve " + format_bytes(needed) +
             " for its prompt and the longest reply it asks for";
   }
-  text += ", and policy '" + r.name + "'" + (where.empty() ? "" : " (" + where + ")") + " allows " +
-          format_bytes(r.quota.bytes) + "; ";
-  if (a.needed > 0) text += "ask for a shorter reply (--max-tokens), or ";
-  if (a.needed > r.quota.bytes) return text + "have the quota raised";
-  return text + "end a session (terranectl sessions, terranectl close NUMBER), and ask again";
+  return text + ", and policy '" + r.name + "'" + (where.empty() ? "" : " (" + where + ")") +
+         " allows " + format_bytes(r.quota.bytes) + "; " + what_to_do;
 }
 
 std::optional<admission_refusal> refuse_by(const rule& r, const policy_set& policies,
-                                           const snapshot& with, const pipeline_state& state,
+                                           const snapshot& now, const pipeline_state& state,
                                            const admission_request& request) {
-  const tenant_state& tenant = *find_tenant(with, request.tenant);
-  amounts a;
-  a.in = on_its_way_in(r.quota, with, state, request.tenant);
-  const std::uint64_t held = held_of_quota(r.quota, with, tenant);
-  const std::uint64_t all = held + a.in, quota = r.quota.bytes;
-  if (all <= quota) return std::nullopt;
-  a.out = leaving(r.quota, with, state, request.tenant);
-  if (all <= quota + a.out) return std::nullopt;
-  if (all <= quota + a.out + would_free(r, policies, with, state, request.tenant))
-    return std::nullopt;
-  a.needed = counted(r.quota, with, request.needs, false);
-  a.held = held - a.needed;
-  return admission_refusal{r.name, a.held, quota, message_of(r, request, a)};
+  std::optional<amounts> past = past_quota(r, policies, now, state, request.tenant, request.needs);
+  if (!past) return std::nullopt;
+  const std::uint64_t needed = counted_bytes(r.quota, now, request.needs);
+  const std::uint64_t least = request.least ? counted_bytes(r.quota, now, *request.least) : 0;
+  const bool shorter_fits = request.least && least < needed &&
+                            !past_quota(r, policies, now, state, request.tenant, *request.least);
+  past->held -= needed;
+  return admission_refusal{
+      r.name, past->held, r.quota.bytes,
+      message_of(r, request, *past, needed, advice(r.quota.bytes, needed, least, shorter_fits))};
 }
 
 }  // namespace
@@ -155,12 +146,9 @@ std::optional<admission_refusal> refuse_admission(const policy_set& policies, co
                                                   const pipeline_state& state,
                                                   const admission_request& request) {
   if (!has_quota(policies, now, request.tenant)) return std::nullopt;
-  snapshot with = now;
-  with.sessions.push_back(session_of(request));
-  list_tenants(with);
   for (const rule& r : policies.rules()) {
     if (!limits(r, now, request.tenant)) continue;
-    auto refused = refuse_by(r, policies, with, state, request);
+    auto refused = refuse_by(r, policies, now, state, request);
     if (refused) return refused;
   }
   return std::nullopt;

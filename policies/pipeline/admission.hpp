@@ -19,6 +19,8 @@ namespace terrane::policies {
 struct admission_request {
   std::string tenant;
   std::vector<kv_residency> needs;  // what it would reserve, by device
+  // What it would were its reply a single token; none: not known.
+  std::optional<std::vector<kv_residency>> least = {};
 };
 
 struct admission_refusal {

@@ -604,8 +604,8 @@ std::string binder::why_past_quota(const candidate& c, const pass& p) const {
   for (const rule& r : rules_) {
     if (!limits(r, now_, tenant->name) || counts(r.quota, now_, c.from)) continue;
     if (!leads_to_quota(r.quota, now_, *s, c.to)) continue;
-    const std::uint64_t held = held_of_quota(r.quota, now_, *tenant);
-    std::uint64_t coming = on_its_way_in(r.quota, now_, state_, tenant->name);
+    const std::uint64_t held = counted_bytes(r.quota, now_, tenant->kv);
+    std::uint64_t coming = find_on_its_way(r.quota, now_, state_, tenant->name).in;
     for (const planned_move& m : p.accepted)
       coming += brought_in(r.quota, now_, tenant->name, m.kind, m.subject, m.to, m.bytes);
     if (held + coming + c.bytes <= r.quota.bytes) continue;

@@ -37,12 +37,12 @@ bool counts(const kv_quota& quota, const snapshot& now, const std::string& devic
   return matches_pattern(quota.on, device);
 }
 
-std::uint64_t held_of_quota(const kv_quota& quota, const snapshot& now,
-                            const tenant_state& tenant) {
-  std::uint64_t held = 0;
-  for (const kv_residency& kv : tenant.kv)
-    if (counts(quota, now, kv.device)) held += kv.bytes;
-  return held;
+std::uint64_t counted_bytes(const kv_quota& quota, const snapshot& now,
+                            const std::vector<kv_residency>& kv) {
+  std::uint64_t sum = 0;
+  for (const kv_residency& r : kv)
+    if (counts(quota, now, r.device)) sum += r.bytes;
+  return sum;
 }
 
 bool leads_to_quota(const kv_quota& quota, const snapshot& now, const session_state& s,
@@ -74,16 +74,27 @@ std::uint64_t brought_in(const kv_quota& quota, const snapshot& now, const std::
   return std::min(bytes, elsewhere);
 }
 
-std::uint64_t on_its_way_in(const kv_quota& quota, const snapshot& now, const pipeline_state& state,
-                            const std::string& tenant) {
-  std::uint64_t sum = 0;
-  for (const auto& [id, issued] : state.issued) {
-    const planned_move& m = issued.move;
-    sum += brought_in(quota, now, tenant, m.kind, m.subject, m.to, m.bytes);
-  }
+std::uint64_t taken_out(const kv_quota& quota, const snapshot& now, const std::string& tenant,
+                        subject_kind kind, const std::string& subject, const std::string& to,
+                        std::uint64_t bytes) {
+  const session_state* s = kind == subject_kind::session_kv ? find_session(now, subject) : nullptr;
+  if (s == nullptr || s->tenant != tenant || to.empty() || counts(quota, now, to)) return 0;
+  std::uint64_t full = 0;
+  for (const kv_residency& r : s->kv)
+    if (counts(quota, now, r.device)) full += less(r.bytes, r.open_bytes);
+  return std::min(bytes, full);
+}
+
+on_its_way find_on_its_way(const kv_quota& quota, const snapshot& now, const pipeline_state& state,
+                           const std::string& tenant) {
+  on_its_way sum;
+  const auto add = [&](const auto& m, std::uint64_t most_in) {
+    sum.in += brought_in(quota, now, tenant, m.kind, m.subject, m.to, most_in);
+    sum.out += taken_out(quota, now, tenant, m.kind, m.subject, m.to, m.bytes);
+  };
+  for (const auto& [id, issued] : state.issued) add(issued.move, issued.move.bytes);
   for (const move_in_progress& m : now.moving)
-    if (!state.issued.contains(m.id))
-      sum += brought_in(quota, now, tenant, m.kind, m.subject, m.to, UINT64_MAX);
+    if (!state.issued.contains(m.id)) add(m, UINT64_MAX);
   return sum;
 }
 

@@ -239,7 +239,7 @@ TEST_F(promotion_test, who_is_over_a_quota_is_refused_with_the_reason_until_a_se
   EXPECT_THAT(std::string(refused.parameters.at("message").as_string()),
               HasSubstr("root holds 144 KiB of KV cache in all, this request would reserve 144 KiB "
                         "for its prompt and the longest reply it asks for, and policy 'share' "
-                        "(p.yaml:3:5) allows 200 KiB; ask for a shorter reply (--max-tokens), or "
+                        "(p.yaml:3:5) allows 200 KiB; "
                         "end a session (terranectl sessions, terranectl close NUMBER)"));
   const ipc::caller other{1000, 2, ipc::access_level::operate};
   EXPECT_FALSE(answered([&](const ipc::varlink::reply& to) {

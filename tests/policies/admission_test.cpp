@@ -49,7 +49,7 @@ TEST(admission, counts_where_the_quota_says) {
   const snapshot& now = m.at(0);
   const tenant_state& ann = *find_tenant(now, "ann");
   const auto held = [&](const std::string& on) {
-    return static_cast<double>(held_of_quota({1, on}, now, ann)) / gib;
+    return static_cast<double>(counted_bytes({1, on}, now, ann.kv)) / gib;
   };
   EXPECT_EQ(held("all"), 7);
   EXPECT_EQ(held("gpu"), 6);
@@ -118,6 +118,35 @@ TEST(admission, counts_what_the_request_would_reserve) {
   m.end_session("1");
   EXPECT_NE(asked(set, m.at(0), state, 5 * gib), "");
   EXPECT_EQ(asked(set, m.at(0), state, 4 * gib), "");
+}
+
+// What is advised would help.
+TEST(admission, advises_only_what_would_help) {
+  const policy_set_ptr set = *policy_set::from_sources({{"p.yaml", spills}});
+  machine m;
+  m.add_device("cpu", 32 * gib);
+  m.add_device("cuda:a", 32 * gib);
+  kv_residency& running = m.add_session("1", 100, 3 * gib, "cuda:a").kv[0];
+  m.session("1").tenant = "ann";
+  running.open_bytes = running.empty_bytes = running.bytes;
+  const auto advised = [&](double needs, double least) {
+    const auto bytes = [](double n) {
+      return std::vector<kv_residency>{{"cuda:a", static_cast<std::uint64_t>(n * gib)}};
+    };
+    const auto refused = refuse_admission(*set, m.at(0), {}, {"ann", bytes(needs), bytes(least)});
+    if (!refused) return std::string("admitted");
+    return refused->message.substr(refused->message.find("; ") + 2);
+  };
+  const std::string shorter = "ask for a shorter reply (--max-tokens)";
+  const std::string end = "end a session (terranectl sessions, terranectl close NUMBER)";
+  EXPECT_EQ(advised(1, 1), "admitted");
+  EXPECT_EQ(advised(2, 1), shorter + ", or " + end + ", and ask again");
+  EXPECT_EQ(advised(2, 0), shorter + ", or " + end + ", and ask again");
+  EXPECT_EQ(advised(5, 1), shorter + ", or have the quota raised");
+  EXPECT_EQ(advised(2, 2), end + ", and ask again");
+  EXPECT_EQ(advised(3, 2), end + ", and ask again");
+  EXPECT_EQ(advised(5, 2), end + " and " + shorter + ", or have the quota raised");
+  EXPECT_EQ(advised(9, 5), "no reply to this prompt fits, however short: have the quota raised");
 }
 
 TEST(admission, is_by_the_bytes_that_the_policy_can_bring_away) {
