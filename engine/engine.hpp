@@ -138,6 +138,8 @@ struct move_request {
   std::optional<spill_request> spill;     // instead of parts
   std::optional<std::uint64_t> revision;  // fails with conflict when the placement has another
   std::string by = "user", reason;
+  // Parts that are there already are from now on there by this: `by` and `reason` are theirs.
+  bool claims = false;
 };
 
 // ---- Lost devices

@@ -72,6 +72,7 @@ struct move_job {
   std::atomic<bool> overtaken{false};  // given up because a device was lost
   bool committing = false;
   bool unasked = false;  // away from a lost device: nobody gives it up
+  bool claims = false;   // as move_request says
 
   // What the commit took out of use; freed by the mover's thread, outside the pause.
   std::unique_ptr<execution_plan> old_plan;

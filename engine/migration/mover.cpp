@@ -82,6 +82,7 @@ move_id mover::add(move_request request, move_observer observer) {
   job->status.spill = request.spill;
   job->status.by = std::move(request.by);
   job->status.reason = std::move(request.reason);
+  job->claims = request.claims;
   job->observer = std::move(observer);
   std::lock_guard lock(guard_);
   job->status.id = next_++;
@@ -241,6 +242,7 @@ result<void> mover::prepare(move_job& job) {
   loop_.while_still([&] {
     loop_.delay().watch();
     job.parts_after = loop_.placement().parts;
+    if (job.claims) loop_.claim(job.status);
     {
       std::lock_guard lock(guard_);
       std::erase_if(job.status.parts,

@@ -45,8 +45,9 @@ class step_loop {
   // Runs `f` on this thread while the loop's state stands still, also in the middle of a step:
   // while devices compute, which may take seconds where they are slow, nobody else needs it. `f`
   // waits for nobody and changes nothing that a step uses. What it may change: what is its caller's
-  // own (a move's job), and workspaces of devices that no plan uses (one that is put in place
-  // before its device's first part or page comes, those of lost devices). Not on the loop's thread.
+  // own (a move's job), workspaces of devices that no plan uses (one that is put in place before
+  // its device's first part or page comes, those of lost devices), and by whom parts are where they
+  // are. Not on the loop's thread.
   template <class F>
   auto while_still(F f) -> decltype(f()) {
     std::lock_guard lock(state_);
@@ -78,6 +79,8 @@ class step_loop {
   // Records the plan again, with the tuning that devices have now.
   void renew_plan();
 
+  // Parts of a move that are where it takes them are there by it from now on. Through while_still.
+  void claim(const move_status& by);
   // Moves: adds the pages that the job still lacks and says which of them are full. Returns true
   // when nothing is left to prepare. Through while_still.
   bool survey(move_job& job);

@@ -128,6 +128,14 @@ std::uint64_t step_loop::pages_state() const {
   return state;
 }
 
+void step_loop::claim(const move_status& by) {
+  for (const part_move& m : by.parts) {
+    if (placement().parts[m.part] != m.device) continue;
+    parts_[m.part].by = by.by;
+    parts_[m.part].reason = by.reason;
+  }
+}
+
 bool step_loop::survey(move_job& job) {
   const std::uint64_t state = pages_state();
   if (job.ready && job.surveyed == state && !job.status.spill) {

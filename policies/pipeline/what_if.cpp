@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "policies/planner/shared_matrix.hpp"
 #include "policies/rule/value_set.hpp"
 #include "policies/vocabulary/nearest.hpp"
 #include "policies/vocabulary/quantity.hpp"
@@ -15,6 +16,8 @@ namespace {
 
 // Steps of a second until a day has passed: no policy waits longer.
 constexpr std::int64_t step_ms = 1000, longest_ms = 86'400'000;
+// What happens to a move by hand later is no matter of that move.
+constexpr std::int64_t foreseen_ms = 600'000;
 
 void advance(snapshot& s, std::int64_t by_ms) {
   s.sequence++;
@@ -23,6 +26,40 @@ void advance(snapshot& s, std::int64_t by_ms) {
   for_each_reading(s, [&](reading& r) {
     if (r.present()) r.sampled_ms = s.time_ms;
   });
+}
+
+// The first decision of which `ends` holds, within so long; an empty one where there is none. Long
+// steps pass holds as well as short ones: what must hold is judged by the samples' times.
+template <class Ends>
+decision tick_until(const policy_set& set, snapshot& now, pipeline_state& state,
+                    std::int64_t within_ms, Ends ends) {
+  for (std::int64_t waited = 0, by = step_ms; waited <= within_ms; waited += by, by *= 2) {
+    decision d = evaluate(set, now, state);
+    if (ends(d)) return d;
+    advance(now, by);
+  }
+  return {};
+}
+
+void take(snapshot& s, const std::string& device, double bytes) {
+  const device_state* at = find_device(s, device);
+  if (at == nullptr) return;
+  for (device_state& d : s.devices) {
+    if (!share_memory(d, *at)) continue;
+    if (d.vram_used.present()) d.vram_used.value += bytes;
+    if (d.vram_free.present()) d.vram_free.value -= bytes;
+    if (&d == at && d.vram_ours.present()) d.vram_ours.value += bytes;
+  }
+}
+
+void put_by_hand(snapshot& s, part_state& part, const std::string& device) {
+  const moved_bytes m =
+      bytes_of_move(s, part, device, [](const part_state& p) { return p.device; });
+  take(s, device, static_cast<double>(m.taken));
+  take(s, part.device, -static_cast<double>(m.freed));
+  part.device = device;
+  part.placed_by_user = true;
+  part.moved_ms = reading::never;  // how long it has to stay only puts off what would be done
 }
 
 // What was decided after some time is what would be decided on the snapshot that was asked about: a
@@ -73,13 +110,27 @@ std::string assume(snapshot& s, const assumption& a) {
 
 decision evaluate_as_if_held(const policy_set& set, const snapshot& asked, pipeline_state& state) {
   snapshot now = asked;
-  // Long steps pass holds as well as short ones: what must hold is judged by the samples' times.
-  for (std::int64_t waited = 0, by = step_ms; waited <= longest_ms; waited += by, by *= 2) {
-    decision d = evaluate(set, now, state);
-    if (!d.records.empty()) return dry_run_on(asked, std::move(d));
-    advance(now, by);
+  return dry_run_on(asked, tick_until(set, now, state, longest_ms,
+                                      [](const decision& d) { return !d.records.empty(); }));
+}
+
+std::vector<planned_move> taken_away_again(const policy_set& set, snapshot now,
+                                           pipeline_state state,
+                                           const std::vector<std::string>& parts,
+                                           const std::string& device) {
+  for (part_state& p : now.parts) {
+    const bool comes = std::ranges::find(parts, p.name) != parts.end();
+    if (comes && p.device != device) put_by_hand(now, p, device);
   }
-  return {};
+  const auto leaves = [&](const planned_move& m) {
+    return m.kind == subject_kind::part && m.from == device &&
+           std::ranges::find(parts, m.subject) != parts.end();
+  };
+  decision d = tick_until(set, now, state, foreseen_ms, [&](const decision& one) {
+    return std::ranges::any_of(one.planned.moves, leaves);
+  });
+  std::erase_if(d.planned.moves, [&](const planned_move& m) { return !leaves(m); });
+  return dry_run_on(now, std::move(d)).planned.moves;
 }
 
 }  // namespace terrane::policies

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "policies/pipeline/evaluate.hpp"
 
@@ -23,5 +24,13 @@ std::string assume(snapshot& s, const assumption& a);
 // told is of the snapshot that was asked about; a dry run's numbers will be given again, so
 // decisions and moves have none.
 decision evaluate_as_if_held(const policy_set& set, const snapshot& asked, pipeline_state& state);
+
+// What policies would take away again, were a person to put these parts on the device now, as far
+// as it would be within ten minutes: the moves of the first decision that does. What else changes
+// then is not foreseen. Names that the snapshot does not have are left out.
+std::vector<planned_move> taken_away_again(const policy_set& set, snapshot now,
+                                           pipeline_state state,
+                                           const std::vector<std::string>& parts,
+                                           const std::string& device);
 
 }  // namespace terrane::policies

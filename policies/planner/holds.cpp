@@ -106,8 +106,9 @@ void reconcile(pipeline_state& state, const snapshot& now) {
     const subject_ref subject{subject_kind::part, p.name};
     const auto at = state.held.find(subject);
     if (at == state.held.end()) continue;
-    const bool elsewhere = p.device != at->second.put_on;
-    if (elsewhere && !is_issued(state, subject) && !is_moving(now, p.name)) {
+    // Where a person has put it, be it there already, it is at home.
+    const bool not_ours = p.device != at->second.put_on || p.placed_by_user;
+    if (not_ours && !is_issued(state, subject) && !is_moving(now, p.name)) {
       state.held.erase(at);
     } else {
       ++present;

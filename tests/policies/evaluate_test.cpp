@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "policies/explain/by_hand.hpp"
 #include "policies/explain/explain.hpp"
 #include "policies/yaml/document.hpp"
 #include "tests/policies/machine.hpp"
@@ -337,6 +338,26 @@ TEST(evaluate, why_nothing_can_be_done_is_told_once) {
   kv.open_bytes = 0;  // now it is for another reason
   for (std::int64_t t = 3'600'000; t < 3'800'000; t += 1000) told += c.look(t).records.size();
   EXPECT_EQ(told, 2u);
+}
+
+TEST(explain, tells_a_person_what_policies_make_of_a_move_by_hand) {
+  const policy_set_ptr policies = set_of(hot);
+  machine m = one_gpu(95);
+  pipeline_state state;
+  m.carry_out(evaluate(*policies, m.at(0), state).planned, 0);
+  for (std::int64_t t = 1000; t < 5000; t += 1000) evaluate(*policies, m.at(t), state);
+  const auto notes = [&](const std::vector<std::string>& parts, const std::string& device) {
+    return notes_on_move(*policies, m.at(5000), state, parts, device);
+  };
+  EXPECT_THAT(notes({"layer.0.ffn", "layer.0.attn"}, "cpu"),
+              testing::ElementsAre("policy 'hot' had brought layer.0.ffn and 1 more there for a "
+                                   "while; now it does not bring them back to vulkan:a"));
+  EXPECT_THAT(notes({"layer.0.ffn"}, "vulkan:a"),
+              testing::ElementsAre("policy 'hot' would take layer.0.ffn away again, to cpu: temp_c "
+                                   "is 95 C (above 85 C); terranectl policy disable hot keeps it "
+                                   "there"));
+  m.device("vulkan:a").state.temp_c.value = 50;
+  EXPECT_THAT(notes({"layer.0.ffn"}, "vulkan:a"), testing::IsEmpty());
 }
 
 TEST(explain, answers_in_sentences_and_in_json) {

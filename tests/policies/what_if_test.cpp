@@ -54,6 +54,22 @@ TEST(what_if, an_assumption_fires_a_policy_as_if_it_had_held) {
   EXPECT_EQ(d.planned.moves.size(), 2U);  // 130 MB over the leave level, 100 MB a part
 }
 
+TEST(what_if, tells_who_would_take_away_again_what_a_person_puts_somewhere) {
+  snapshot s = one_gpu();
+  s.parts.back().device = "cpu";
+  s.devices[1].vram_used.value = 0.9e9;
+  const pipeline_state state;
+  // 0.1 GB more, and the card is full.
+  const auto back = taken_away_again(*spill(), s, state, {"layer.3.ffn"}, "vulkan:abc");
+  ASSERT_EQ(back.size(), 1U);
+  EXPECT_EQ(back[0].policy, "spill");
+  EXPECT_EQ(back[0].to, "cpu");
+  EXPECT_EQ(back[0].reason, "vram.used_ratio is 100 % (above 92 %)");
+  s.devices[1].vram_used.value = 0.8e9;
+  EXPECT_TRUE(taken_away_again(*spill(), s, state, {"layer.3.ffn"}, "vulkan:abc").empty());
+  EXPECT_TRUE(taken_away_again(*spill(), s, state, {"layer.0.ffn"}, "cpu").empty());
+}
+
 TEST(what_if, refuses_what_cannot_be_assumed) {
   snapshot s = one_gpu();
   EXPECT_NE(assume(s, {"vram.colour", "vulkan", 1}), "");

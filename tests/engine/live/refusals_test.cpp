@@ -59,6 +59,14 @@ TEST(refusals, a_move_of_what_is_there_changes_nothing) {
     EXPECT_EQ(e->revision(), 1U);
     EXPECT_FALSE(e->status().parts[0].moved_at.has_value());
   }
+  engine::move_request claim = bench::everything_to(*e, 0);
+  claim.by = "user 7";
+  EXPECT_TRUE(bench::move_and_wait(*e, claim).nothing_moved);
+  EXPECT_EQ(e->status().parts[0].by, "start");
+  claim.claims = true;
+  EXPECT_TRUE(bench::move_and_wait(*e, claim).nothing_moved);
+  EXPECT_EQ(e->status().parts[0].by, "user 7");
+  EXPECT_EQ(e->revision(), 1U);
   EXPECT_FALSE(bench::move_and_wait(*e, bench::everything_to(*e, 1)).nothing_moved);
   EXPECT_EQ(e->revision(), 2U);
   EXPECT_TRUE(e->status().parts[0].moved_at.has_value());

@@ -1,0 +1,64 @@
+#include "policies/explain/by_hand.hpp"
+
+#include <map>
+#include <utility>
+
+#include "policies/pipeline/what_if.hpp"
+
+namespace terrane::policies {
+namespace {
+
+// "head", "head and 3 more".
+std::string named(const std::vector<std::string>& parts) {
+  return parts.front() +
+         (parts.size() == 1 ? "" : " and " + std::to_string(parts.size() - 1) + " more");
+}
+
+const char* them(const std::vector<std::string>& parts) {
+  return parts.size() == 1 ? "it" : "them";
+}
+
+using policy_and_device = std::pair<std::string, std::string>;
+
+// What policies brought there, or are bringing, and would bring home from there.
+void add_claims(const pipeline_state& state, const std::vector<std::string>& parts,
+                const std::string& device, std::vector<std::string>& to) {
+  std::map<policy_and_device, std::vector<std::string>> claimed;
+  for (const std::string& name : parts) {
+    const auto held = state.held.find({subject_kind::part, name});
+    if (held == state.held.end() || held->second.put_on != device) continue;
+    if (held->second.by.empty() || held->second.home == device) continue;
+    claimed[{held->second.by.front().policy, held->second.home}].push_back(name);
+  }
+  for (const auto& [by, names] : claimed)
+    to.push_back("policy '" + by.first + "' had brought " + named(names) +
+                 " there for a while; now it does not bring " + them(names) + " back to " +
+                 by.second);
+}
+
+void add_what_is_undone(const std::vector<planned_move>& away, std::vector<std::string>& to) {
+  std::map<policy_and_device, std::vector<std::string>> taken;
+  std::map<policy_and_device, std::string> reasons;
+  for (const planned_move& m : away) {
+    taken[{m.policy, m.to}].push_back(m.subject);
+    reasons[{m.policy, m.to}] = m.reason;
+  }
+  for (const auto& [by, names] : taken)
+    to.push_back("policy '" + by.first + "' would take " + named(names) + " away again, to " +
+                 by.second + ": " + reasons.at(by) + "; terranectl policy disable " + by.first +
+                 " keeps " + them(names) + " there");
+}
+
+}  // namespace
+
+std::vector<std::string> notes_on_move(const policy_set& policies, const snapshot& now,
+                                       const pipeline_state& state,
+                                       const std::vector<std::string>& parts,
+                                       const std::string& device) {
+  std::vector<std::string> notes;
+  add_claims(state, parts, device, notes);
+  add_what_is_undone(taken_away_again(policies, now, state, parts, device), notes);
+  return notes;
+}
+
+}  // namespace terrane::policies
