@@ -196,7 +196,7 @@ std::string control_loop::kept_text() {
     std::lock_guard lock(guard_);
     memory = state_;
   }
-  return to_text({std::move(memory), orders_.disabled(), orders_.yields()}, now(kept_ms_),
+  return to_text({std::move(memory), orders_.disabled(), orders_.yields(kept_ms_)}, now(kept_ms_),
                  name_of(engine_.loaded_model()));
 }
 
@@ -388,6 +388,15 @@ void control_loop::use(policies::policy_set_ptr set) {
 policies::policy_set_ptr control_loop::policies() const {
   std::lock_guard lock(guard_);
   return set_;
+}
+
+control_loop::moment control_loop::this_moment() {
+  moment m = look([](const auto&, const policies::snapshot& last,
+                     const policies::pipeline_state& memory, const auto&) {
+    return moment{last, memory};
+  });
+  orders_.put_into(m.seen);
+  return m;
 }
 
 void control_loop::remember(std::uint64_t planned, move_result r) {

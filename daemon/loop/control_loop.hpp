@@ -70,6 +70,13 @@ class control_loop {
     std::lock_guard lock(guard_);
     return f(*set_, last_, state_, past_);
   }
+  // The newest snapshot with the orders of this moment, and what the policies remember, as copies:
+  // for questions of what would be decided next.
+  struct moment {
+    policies::snapshot seen;
+    policies::pipeline_state memory;
+  };
+  moment this_moment();
   // What people have ordered; policies go by it from the next tick on.
   orders& standing() { return orders_; }
   std::optional<move_result> result_of(std::uint64_t planned) const;

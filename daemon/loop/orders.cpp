@@ -10,6 +10,10 @@ std::uint64_t ours_on(const engine::device& d) {
   return d.used_bytes(engine::memory_use::weights) + d.used_bytes(engine::memory_use::kv);
 }
 
+bool is_over(const policies::yield_order& y, std::int64_t now_ms) {
+  return y.until_ms != policies::reading::never && now_ms >= y.until_ms;
+}
+
 }  // namespace
 
 void orders::switch_policy(const std::string& name, bool enabled) {
@@ -28,9 +32,11 @@ std::vector<std::string> orders::disabled() const {
   return disabled_;
 }
 
-std::vector<policies::yield_order> orders::yields() const {
+std::vector<policies::yield_order> orders::yields(std::int64_t now_ms) const {
   std::lock_guard lock(guard_);
-  return yields_;
+  std::vector<policies::yield_order> in_force = yields_;
+  std::erase_if(in_force, [&](const auto& y) { return is_over(y, now_ms); });
+  return in_force;
 }
 
 std::uint64_t orders::yield(policies::yield_order order, const engine::device& device) {
@@ -65,30 +71,40 @@ void orders::resume(std::vector<std::string> disabled, std::vector<policies::yie
 
 void orders::put_into(policies::snapshot& s) {
   std::lock_guard lock(guard_);
-  std::erase_if(yields_, [&](const auto& y) {
-    return y.until_ms != policies::reading::never && s.time_ms >= y.until_ms;
-  });
+  std::erase_if(yields_, [&](const auto& y) { return is_over(y, s.time_ms); });
   s.yields = yields_;
   s.disabled = disabled_;
 }
 
 void orders::look(std::int64_t now_ms) {
-  std::vector<waiting> ready;
+  struct looked_at {
+    waiting of;
+    yield_progress progress;
+    std::uint64_t left_bytes;
+  };
+  std::vector<looked_at> found;
   {
     std::lock_guard lock(guard_);
-    std::erase_if(waiting_, [&](waiting& w) {
+    std::erase_if(waiting_, [&](const waiting& w) {
       const bool ordered = std::any_of(yields_.begin(), yields_.end(),
                                        [&](const auto& y) { return y.device == w.name; });
-      if (ours_on(*w.device) > 0 && ordered && now_ms < w.until_ms) return false;
-      ready.push_back(std::move(w));
-      return true;
+      const std::uint64_t left = ours_on(*w.device);
+      const yield_progress progress = left == 0              ? yield_progress::freed
+                                      : !ordered             ? yield_progress::ended
+                                      : now_ms >= w.until_ms ? yield_progress::stays
+                                                             : yield_progress::leaving;
+      found.push_back({w, progress, left});
+      return progress != yield_progress::leaving;
     });
   }
   // Outside the lock: a driver may take its time.
-  for (waiting& w : ready) {
-    const std::uint64_t left = ours_on(*w.device);
-    if (left == 0) w.device->trim();  // what is kept for later is not free yet
-    w.tell({left == 0, left > 0 ? left : w.before_bytes, w.device->driver_used_bytes()});
+  for (const looked_at& one : found) {
+    if (one.progress != yield_progress::freed) {
+      one.of.tell({one.progress, one.left_bytes, 0});
+      continue;
+    }
+    one.of.device->trim();  // what is kept for later is not free yet
+    one.of.tell({one.progress, one.of.before_bytes, one.of.device->driver_used_bytes()});
   }
 }
 

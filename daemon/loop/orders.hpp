@@ -15,10 +15,15 @@
 
 namespace terrane::daemon {
 
+// leaving: it goes on. freed: nothing of ours is left. stays: something is, and no longer waited
+// for. ended: the order was taken back before all had left.
+enum class yield_progress { leaving, freed, stays, ended };
+
 struct yield_outcome {
-  bool freed = false;
-  std::uint64_t bytes = 0;         // given back; or still there
-  std::uint64_t driver_bytes = 0;  // in use by everybody, as the driver says; 0: it does not say
+  yield_progress progress = yield_progress::leaving;
+  std::uint64_t bytes = 0;  // given back, of `freed`; else still there
+  // Of `freed`: in use by everybody, as the driver says; 0: it does not say.
+  std::uint64_t driver_bytes = 0;
 };
 
 class orders {
@@ -28,13 +33,15 @@ class orders {
   void switch_policy(const std::string& name, bool enabled);
   bool is_disabled(const std::string& name) const;
   std::vector<std::string> disabled() const;
-  std::vector<policies::yield_order> yields() const;
+  // Those in force at that time.
+  std::vector<policies::yield_order> yields(std::int64_t now_ms) const;
 
   // Another order for the same device replaces the first. Returns what of ours is on the device
   // now.
   std::uint64_t yield(policies::yield_order order, const engine::device& device);
-  // `tell` is called once: when nothing of ours is left on `device` and what it kept has been given
-  // back, or at `until_ms`, or when the order has ended. `before_bytes`: as yield() returned it.
+  // `tell` is called with each look, and for the last time when nothing of ours is left on `device`
+  // and what it kept has been given back, or at `until_ms`, or when the order has ended.
+  // `before_bytes`: as yield() returned it.
   void await(engine::device& device, std::uint64_t before_bytes, std::int64_t until_ms, told tell);
   // Of one device, or of all; returns which.
   std::vector<std::string> end_yield(const std::optional<std::string>& device);

@@ -134,6 +134,8 @@ void service::status(const ipc::caller& who, ipc::answer<ipc::status_reply> to) 
     });
     for (std::string& t : loop.troubles()) r.warnings.push_back(std::move(t));
     r.predictions = to_protocol(loop.forecasts());
+    r.yields = yields();
+    r.switched_off = loop.standing().disabled();
     to.finish(r);
   });
 }
@@ -193,6 +195,7 @@ void service::devices(const ipc::caller&, ipc::answer<ipc::devices_reply> to) {
       if (!p.no_direct.empty()) path.reason = p.no_direct;
       r.paths.push_back(std::move(path));
     }
+    r.yields = yields();
     to.finish(r);
   });
 }
@@ -262,13 +265,12 @@ void service::telemetry(const ipc::caller&, ipc::answer<ipc::telemetry_reply> to
 
 void service::snapshot(const ipc::caller&, ipc::answer<ipc::snapshot_reply> to) {
   with_engine(to, [to](engine::inference_engine&, control_loop& loop) {
-    to.finish(loop.look([&](const policies::policy_set& set, const policies::snapshot& last,
-                            const policies::pipeline_state& state, const auto&) {
-      policies::trace::writer writer;
-      std::string text = writer.begin(set, state, loop.unix_ms(0));
-      text += writer.tick(set, last, {});
-      return ipc::snapshot_reply{count(last.sequence), std::move(text)};
-    }));
+    const policies::policy_set_ptr set = loop.policies();
+    const control_loop::moment m = loop.this_moment();
+    policies::trace::writer writer;
+    std::string text = writer.begin(*set, m.memory, loop.unix_ms(0));
+    text += writer.tick(*set, m.seen, {});
+    to.finish({count(m.seen.sequence), std::move(text)});
   });
 }
 
@@ -306,8 +308,9 @@ void service::policy_list(const ipc::caller&, ipc::answer<ipc::policy_list_reply
       r.policy_revision = set.revision();
       const std::vector<policies::policy_status> all = policies::policy_statuses(set, last, state);
       for (const policies::rule& rule : set.asked()) {
-        const bool built_in = rule.name == policies::promotion_policy;
-        if (rule.name == policies::yield_policy || (built_in && !last.promotes)) continue;
+        const bool yields = rule.name == policies::yield_policy;
+        const bool promotes = rule.name == policies::promotion_policy;
+        const bool built_in = yields || promotes;
         ipc::policy_info p;
         p.name = rule.name;
         p.source = built_in ? "built in" : policies::to_string(rule.where);
@@ -319,10 +322,13 @@ void service::policy_list(const ipc::caller&, ipc::answer<ipc::policy_list_reply
         for (const policies::policy_status& s : all)
           if (s.policy == rule.name)
             p.objects.push_back({s.object, s.state, to_protocol(s.conditions)});
-        r.policies.push_back(std::move(p));
+        if (promotes && !last.promotes)
+          p.objects.push_back({"host", "not wanted by the configuration", {}});
+        if (!yields || !p.objects.empty()) r.policies.push_back(std::move(p));
       }
       return 0;
     });
+    r.yields = yields();
     to.finish(r);
   });
 }
@@ -347,10 +353,7 @@ void service::plan(const ipc::caller&, ipc::plan_request request, ipc::answer<ip
       }
       set = *tried;
     }
-    // On copies, so that nothing is changed.
-    auto [now, state] =
-        loop.look([](const auto&, const policies::snapshot& s, const policies::pipeline_state& p,
-                     const auto&) { return std::pair(s, p); });
+    auto [now, state] = loop.this_moment();  // copies, so that nothing is changed
     for (const ipc::assumption& a : request.assume.value_or(std::vector<ipc::assumption>{}))
       if (std::string fault = policies::assume(now, {a.metric, a.object, a.value}); !fault.empty())
         return to.fail(ipc::refuse::invalid_parameter("assume", fault));

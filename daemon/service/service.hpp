@@ -85,8 +85,7 @@ class service final : public ipc::control_service {
   void policy_reload(const ipc::caller& who, ipc::answer<ipc::policy_reload_reply> to) override;
   void switch_policy(const ipc::caller& who, ipc::policy_switch request,
                      ipc::answer<ipc::policy_switch_reply> to) override;
-  void yield(const ipc::caller& who, ipc::yield_request request,
-             ipc::answer<ipc::yield_reply> to) override;
+  void yield(const ipc::caller& who, ipc::yield_request request, ipc::yield_stream to) override;
   void end_yield(const ipc::caller& who, ipc::end_yield_request request,
                  ipc::answer<ipc::end_yield_reply> to) override;
   void plan(const ipc::caller& who, ipc::plan_request request,
@@ -129,6 +128,9 @@ class service final : public ipc::control_service {
   void publish_move(const engine::move_status& s);
   // A device that parts or pages may be brought to, or why not: unknown, refused, lost.
   tl::expected<std::uint32_t, ipc::refusal> usable_device(const std::string& name) const;
+  // The yields in force, and why nothing is to be brought to a device that has one.
+  std::vector<ipc::yield_info> yields() const;
+  std::optional<ipc::refusal> why_yields(const std::string& device) const;
   std::vector<std::string> part_names() const;
   // What is known of the kernels of a device.
   static void add_kernels(engine::device& from, std::vector<ipc::tuned_kernel_info>& to);

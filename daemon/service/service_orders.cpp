@@ -4,6 +4,7 @@
 
 #include "daemon/journal/log.hpp"
 #include "daemon/service/service.hpp"
+#include "policies/vocabulary/quantity.hpp"
 
 namespace terrane::daemon {
 
@@ -23,6 +24,49 @@ std::string what_stays(control_loop& loop, const std::string& device) {
     }
     return std::string("moves are under way; ask again");
   });
+}
+
+ipc::yield_info to_protocol(const policies::yield_order& y, const control_loop& loop) {
+  ipc::yield_info out{y.device, y.by, std::nullopt};
+  if (y.until_ms != policies::reading::never) out.until_unix_ms = loop.unix_ms(y.until_ms);
+  return out;
+}
+
+// How much the yield of a device has brought away and not let go of.
+std::int64_t held_away(const control_loop& loop, const std::string& device) {
+  return loop.look(
+      [&](const auto&, const auto&, const policies::pipeline_state& state, const auto&) {
+        return std::ranges::count_if(state.held, [&](const auto& entry) {
+          return std::ranges::any_of(entry.second.by, [&](const policies::hold& h) {
+            return h.policy == policies::yield_policy && h.object == device && !h.releasing;
+          });
+        });
+      });
+}
+
+void tell(control_loop& loop, ipc::yield_reply so_far, const yield_outcome& o,
+          const ipc::yield_stream& to) {
+  const auto bytes = static_cast<std::int64_t>(o.bytes);
+  switch (o.progress) {
+    case yield_progress::leaving:
+      so_far.left_bytes = bytes;
+      return to.progress(so_far);
+    case yield_progress::stays:
+      return to.fail(
+          ipc::refuse::not_freed(so_far.device, bytes,
+                                 what_stays(loop, so_far.device) +
+                                     "; it goes on yielding, and what can leave later does; " +
+                                     "terranectl yield --end " + so_far.device + " ends that"));
+    case yield_progress::ended:
+      return to.fail(ipc::refuse::cancelled("the yield of " + so_far.device));
+    case yield_progress::freed:
+      break;
+  }
+  so_far.state = ipc::yield_state::free;
+  so_far.left_bytes = 0;
+  so_far.freed_bytes = bytes;
+  if (o.driver_bytes != 0) so_far.driver_used_bytes = static_cast<std::int64_t>(o.driver_bytes);
+  to.finish(so_far);
 }
 
 // An order is answered once it would outlive the daemon's sudden end. It holds in any case; what is
@@ -56,8 +100,27 @@ void service::switch_policy(const ipc::caller& who, ipc::policy_switch request,
       });
 }
 
-void service::yield(const ipc::caller& who, ipc::yield_request request,
-                    ipc::answer<ipc::yield_reply> to) {
+std::vector<ipc::yield_info> service::yields() const {
+  std::vector<ipc::yield_info> out;
+  for (const policies::yield_order& y : loop_->standing().yields(loop_->now_ms()))
+    out.push_back(to_protocol(y, *loop_));
+  return out;
+}
+
+std::optional<ipc::refusal> service::why_yields(const std::string& device) const {
+  const std::int64_t now_ms = loop_->now_ms();
+  for (const policies::yield_order& y : loop_->standing().yields(now_ms)) {
+    if (y.device != device) continue;
+    const std::int64_t left_ms = std::max<std::int64_t>(y.until_ms - now_ms, 1000);
+    return ipc::refuse::device_yields(to_protocol(y, *loop_),
+                                      y.until_ms == policies::reading::never
+                                          ? "until someone ends that"
+                                          : "for another " + policies::format_duration(left_ms));
+  }
+  return std::nullopt;
+}
+
+void service::yield(const ipc::caller& who, ipc::yield_request request, ipc::yield_stream to) {
   with_engine(to, [this, who, request = std::move(request), to](engine::inference_engine& e,
                                                                 control_loop& loop) {
     std::optional<std::uint32_t> index;
@@ -83,15 +146,15 @@ void service::yield(const ipc::caller& who, ipc::yield_request request,
     log(log_level::notice, order.by + " asked for the memory of " + order.device,
         {{"TERRANE_DEVICE", order.device}});
     const std::uint64_t before = loop.standing().yield(order, device);
-    const auto tell = [&loop, to, name = order.device,
-                       not_kept = write_down(loop)](const yield_outcome& o) {
-      const auto bytes = static_cast<std::int64_t>(o.bytes);
-      if (!o.freed) return to.fail(ipc::refuse::not_freed(name, bytes, what_stays(loop, name)));
-      ipc::yield_reply r{name, bytes, std::nullopt, not_kept};
-      if (o.driver_bytes != 0) r.driver_used_bytes = static_cast<std::int64_t>(o.driver_bytes);
-      to.finish(r);
-    };
-    loop.standing().await(device, before, loop.now_ms() + longest_wait_ms, tell);
+    ipc::yield_reply so_far;
+    so_far.device = order.device;
+    so_far.until_unix_ms = to_protocol(order, loop).until_unix_ms;
+    so_far.not_kept = write_down(loop);
+    so_far.left_bytes = static_cast<std::int64_t>(before);
+    if (before > 0) to.progress(so_far);
+    loop.standing().await(
+        device, before, loop.now_ms() + longest_wait_ms,
+        [&loop, to, so_far](const yield_outcome& o) { tell(loop, so_far, o, to); });
   });
 }
 
@@ -109,8 +172,11 @@ void service::end_yield(const ipc::caller&, ipc::end_yield_request request,
       if (!usable) return to.fail(usable.error());
       name = e.devices()[*usable]->info().name;
     }
-    const std::vector<std::string> ended = loop.standing().end_yield(name);
-    to.finish({ended, write_down(loop)});
+    ipc::end_yield_reply r;
+    for (const std::string& device : loop.standing().end_yield(name))
+      r.ended.push_back({device, held_away(loop, device)});
+    r.not_kept = write_down(loop);
+    to.finish(r);
   });
 }
 

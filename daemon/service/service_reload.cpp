@@ -66,17 +66,15 @@ policies::policy_set::load_result<service::reloaded> service::reload_now() {
 
 std::vector<std::string> service::notes_on(const policies::policy_set& next) {
   const policies::policy_set_ptr old = loop_->policies();
-  // On copies, so that nothing is changed or held up.
-  const auto [now, state] =
-      loop_->look([](const auto&, const policies::snapshot& s, const policies::pipeline_state& p,
-                     const auto&) { return std::pair(s, p); });
   std::vector<std::string> notes;
+  const control_loop::moment m = loop_->this_moment();  // copies: nothing is changed or held up
   if (old->revision() != next.revision())
-    notes = policies::canary::differences(*old, next, now, state);
-  for (std::string& note : policies::canary::what_cannot_act(next, now))
+    notes = policies::canary::differences(*old, next, m.seen, m.memory);
+  for (std::string& note : policies::canary::what_cannot_act(next, m.seen))
     notes.push_back(std::move(note));
+  // Of those that go now; Status names all that are off.
   for (const std::string& name : loop_->standing().disabled()) {
-    if (next.find(name) != nullptr) continue;
+    if (old->find(name) == nullptr || next.find(name) != nullptr) continue;
     notes.push_back("policy '" + name +
                     "' is switched off and not among these; it stays off should it come back, "
                     "unless terranectl policy enable " +

@@ -9,6 +9,7 @@
 #include "daemon/service/refusals.hpp"
 #include "daemon/service/service.hpp"
 #include "daemon/service/to_protocol.hpp"
+#include "policies/explain/by_hand.hpp"
 
 namespace terrane::daemon {
 
@@ -204,12 +205,15 @@ void service::close_session(const ipc::caller& who, std::int64_t session,
 
 void service::move(const ipc::caller& who, ipc::move_request request, ipc::move_stream to) {
   with_engine(to, [this, who, request = std::move(request), to](engine::inference_engine& e,
-                                                                control_loop&) {
+                                                                control_loop& loop) {
     engine::move_request r;
     r.by = user(who);
     r.reason = "asked for";
+    r.claims = true;
     const auto device = usable_device(request.device);
     if (!device) return to.fail(device.error());
+    const std::string& target = e.devices()[*device]->info().name;
+    if (const auto yields = why_yields(target)) return to.fail(*yields);
     for (const std::string& name : request.parts) {
       const std::optional<engine::part_index> part = e.loaded_model().find_part(name);
       if (!part) return to.fail(ipc::refuse::unknown_part(name, part_names()));
@@ -217,14 +221,18 @@ void service::move(const ipc::caller& who, ipc::move_request request, ipc::move_
     }
     if (request.revision && *request.revision != count(e.revision()))
       return to.fail(ipc::refuse::stale_revision(*request.revision, count(e.revision())));
-    result<engine::move_id> id = e.move(std::move(r), [this, &e, to](const engine::move_status& s) {
-      if (!over(s)) return to.progress(reply_of(s, e.revision()));
-      publish_move(s);
-      if (s.state == engine::move_state::committed)
-        to.finish(reply_of(s, s.revision));
-      else
-        to.fail(refusal_of(*s.failure));
-    });
+    const control_loop::moment m = loop.this_moment();
+    std::vector<std::string> notes =
+        policies::notes_on_move(*loop.policies(), m.seen, m.memory, request.parts, target);
+    result<engine::move_id> id = e.move(
+        std::move(r), [this, &e, to, notes = std::move(notes)](const engine::move_status& s) {
+          if (!over(s)) return to.progress(reply_of(s, e.revision()));
+          publish_move(s);
+          if (s.state != engine::move_state::committed) return to.fail(refusal_of(*s.failure));
+          ipc::move_reply done = reply_of(s, s.revision);
+          done.notes = notes;
+          to.finish(done);
+        });
     if (!id) to.fail(refusal_of(id.error()));
   });
 }
@@ -297,6 +305,8 @@ void service::spill_kv(const ipc::caller& who, ipc::spill_kv_request request,
         const std::string name = request.device.value_or("cpu");
         const auto device = usable_device(name);
         if (!device) return to.fail(device.error());
+        if (const auto yields = why_yields(engine_->devices()[*device]->info().name))
+          return to.fail(*yields);
         move_kv({s.id, static_cast<std::uint32_t>(request.keep_tokens.value_or(0)), *device},
                 request.revision, user(who), to);
       });
@@ -306,7 +316,11 @@ void service::fetch_kv(const ipc::caller& who, ipc::fetch_kv_request request,
                        ipc::answer<ipc::kv_reply> to) {
   with_own_session(
       who, request.session, to,
-      [this, who, request, to](engine::inference_engine&, const engine::session_status& s) {
+      [this, who, request, to](engine::inference_engine& e, const engine::session_status& s) {
+        for (const engine::part_status& p : e.status().parts)  // they come beside these
+          if (p.kv_elsewhere_bytes > 0)
+            if (const auto yields = why_yields(e.devices()[p.device]->info().name))
+              return to.fail(*yields);
         move_kv({s.id, 0, std::nullopt}, request.revision, user(who), to);
       });
 }

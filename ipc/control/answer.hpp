@@ -65,6 +65,21 @@ class move_stream {
   varlink::reply to_;
 };
 
+// A device that is given back: any number of `progress` (dropped when the client is slow or wanted
+// one reply), then `finish` or `fail`. A client that goes away does not end the yield; EndYield
+// does.
+class yield_stream {
+ public:
+  explicit yield_stream(varlink::reply to) : to_(std::move(to)) {}
+
+  void progress(const yield_reply& so_far) const { to_.send(to_json(so_far)); }
+  void finish(const yield_reply& all) const { to_.finish(to_json(all)); }
+  void fail(const refusal& error) const { to_.fail(error); }
+
+ private:
+  varlink::reply to_;
+};
+
 // The timing of kernels: any number of `progress` (dropped when the client is slow or wanted one
 // reply), then `finish` or `fail`. A client that goes away ends it.
 class tune_stream {

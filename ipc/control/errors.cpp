@@ -5,6 +5,7 @@
 
 #include <boost/json/array.hpp>
 
+#include "ipc/control/amount_text.hpp"
 #include "ipc/control/json.hpp"
 #include "ipc/varlink/service.hpp"
 
@@ -139,8 +140,8 @@ refusal stale_revision(std::int64_t given, std::int64_t current) {
 refusal no_room(std::string_view device, std::int64_t needed_bytes, std::int64_t free_bytes) {
   return named("NoRoom",
                {{"device", device}, {"needed_bytes", needed_bytes}, {"free_bytes", free_bytes}},
-               std::string(device) + " has no room: " + std::to_string(needed_bytes) +
-                   " bytes are needed and " + std::to_string(free_bytes) + " are free");
+               std::string(device) + " has no room: " + bytes_text(needed_bytes) +
+                   " are needed and " + bytes_text(free_bytes) + " are free");
 }
 
 refusal unknown_part(std::string_view part, const std::vector<std::string>& known) {
@@ -170,9 +171,18 @@ refusal unknown_policy(std::string_view policy, const std::vector<std::string>& 
 }
 
 refusal not_freed(std::string_view device, std::int64_t left_bytes, std::string_view why) {
-  return named("NotFreed", {{"device", device}, {"left_bytes", left_bytes}},
-               std::to_string(left_bytes) + " bytes are still on " + std::string(device) + ": " +
-                   std::string(why));
+  return named(
+      "NotFreed", {{"device", device}, {"left_bytes", left_bytes}},
+      bytes_text(left_bytes) + " are still on " + std::string(device) + ": " + std::string(why));
+}
+
+refusal device_yields(const yield_info& order, std::string_view left) {
+  json::object fields{{"device", order.device}, {"by", order.by}};
+  if (order.until_unix_ms) fields["until_unix_ms"] = *order.until_unix_ms;
+  return named("DeviceYields", std::move(fields),
+               order.device + " yields " + std::string(left) + ": " + order.by +
+                   " asked for its memory, so nothing goes there; terranectl yield --end " +
+                   order.device + " ends that");
 }
 
 refusal unknown_session(std::int64_t session) {

@@ -36,6 +36,9 @@ refusal device_unusable(std::string_view device, std::string_view why);
 refusal unknown_policy(std::string_view policy, const std::vector<std::string>& known);
 // Bytes that could not leave a device, and why.
 refusal not_freed(std::string_view device, std::int64_t left_bytes, std::string_view why);
+// Nothing is to be brought to a device that yields; `left`: how long that holds, "until someone
+// ends that" or "for another 12m".
+refusal device_yields(const yield_info& order, std::string_view left);
 refusal unknown_session(std::int64_t session);
 refusal unknown_move(std::int64_t move);
 // The ids that are still kept; `newest` 0 when there was no decision yet.

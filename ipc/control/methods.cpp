@@ -116,7 +116,7 @@ void yield(const call_targets& targets, const caller& who, const parameters& giv
       return to.fail(refuse::invalid_parameter(
           "for_s", "the seconds that a device yields must be above 0, and 1e8 at most"));
     }
-    targets.service.yield(who, std::move(wanted), answer<yield_reply>(to));
+    targets.service.yield(who, std::move(wanted), yield_stream(to));
   });
 }
 

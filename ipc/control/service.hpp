@@ -61,7 +61,7 @@ class control_service {
   virtual void policy_reload(const caller& who, answer<policy_reload_reply> to) = 0;
   virtual void switch_policy(const caller& who, policy_switch request,
                              answer<policy_switch_reply> to) = 0;
-  virtual void yield(const caller& who, yield_request request, answer<yield_reply> to) = 0;
+  virtual void yield(const caller& who, yield_request request, yield_stream to) = 0;
   virtual void end_yield(const caller& who, end_yield_request request,
                          answer<end_yield_reply> to) = 0;
   virtual void plan(const caller& who, plan_request request, answer<plan_reply> to) = 0;

@@ -47,6 +47,14 @@ struct prediction_info {
 };
 BOOST_DESCRIBE_STRUCT(prediction_info, (), (of, moves, median_ratio))
 
+// A device whose memory someone wants back for a while.
+struct yield_info {
+  std::string device;
+  std::string by;
+  std::optional<std::int64_t> until_unix_ms;
+};
+BOOST_DESCRIBE_STRUCT(yield_info, (), (device, by, until_unix_ms))
+
 struct status_reply {
   std::string version;
   daemon_state state = daemon_state::starting;
@@ -66,11 +74,13 @@ struct status_reply {
   std::optional<std::int64_t> last_decision;
   std::vector<std::string> warnings;
   std::vector<prediction_info> predictions;
+  std::vector<yield_info> yields;
+  std::vector<std::string> switched_off;  // policies
 };
 BOOST_DESCRIBE_STRUCT(status_reply, (),
                       (version, state, reason, access, pid, uptime_s, revision, policy_revision,
                        model, devices, sessions, generating, policies, moves, decode_tok_s,
-                       last_decision, warnings, predictions))
+                       last_decision, warnings, predictions, yields, switched_off))
 
 struct device_info {
   std::string name;
@@ -108,8 +118,9 @@ struct devices_reply {
   std::int64_t revision = 0;
   std::vector<device_info> devices;
   std::vector<device_path> paths;
+  std::vector<yield_info> yields;
 };
-BOOST_DESCRIBE_STRUCT(devices_reply, (), (revision, devices, paths))
+BOOST_DESCRIBE_STRUCT(devices_reply, (), (revision, devices, paths, yields))
 
 struct part_placement {
   std::string part;
@@ -275,9 +286,11 @@ struct move_reply {
   std::int64_t bytes_done = 0;
   std::optional<double> pause_ms;
   std::optional<std::int64_t> bytes_in_pause;
+  std::vector<std::string> notes;
 };
 BOOST_DESCRIBE_STRUCT(move_reply, (),
-                      (move, state, revision, bytes_total, bytes_done, pause_ms, bytes_in_pause))
+                      (move, state, revision, bytes_total, bytes_done, pause_ms, bytes_in_pause,
+                       notes))
 
 struct cancel_move_request {
   std::int64_t move = 0;
@@ -386,8 +399,9 @@ BOOST_DESCRIBE_STRUCT(policy_info, (), (name, source, language, mode, enabled, p
 struct policy_list_reply {
   std::string policy_revision;
   std::vector<policy_info> policies;
+  std::vector<yield_info> yields;
 };
-BOOST_DESCRIBE_STRUCT(policy_list_reply, (), (policy_revision, policies))
+BOOST_DESCRIBE_STRUCT(policy_list_reply, (), (policy_revision, policies, yields))
 
 struct diagnostic {
   std::string file;
@@ -441,24 +455,37 @@ struct yield_request {
 };
 BOOST_DESCRIBE_STRUCT(yield_request, (), (device, for_s))
 
+BOOST_DEFINE_ENUM_CLASS(yield_state, leaving, free)
+
 struct yield_reply {
   std::string device;
+  yield_state state = yield_state::leaving;
+  std::int64_t left_bytes = 0;
   std::int64_t freed_bytes = 0;
   std::optional<std::int64_t> driver_used_bytes;
+  std::optional<std::int64_t> until_unix_ms;
   std::optional<std::string> not_kept;
 };
-BOOST_DESCRIBE_STRUCT(yield_reply, (), (device, freed_bytes, driver_used_bytes, not_kept))
+BOOST_DESCRIBE_STRUCT(yield_reply, (),
+                      (device, state, left_bytes, freed_bytes, driver_used_bytes, until_unix_ms,
+                       not_kept))
 
 struct end_yield_request {
   std::optional<std::string> device;
 };
 BOOST_DESCRIBE_STRUCT(end_yield_request, (), (device))
 
+struct ended_yield {
+  std::string device;
+  std::int64_t away = 0;
+};
+BOOST_DESCRIBE_STRUCT(ended_yield, (), (device, away))
+
 struct end_yield_reply {
-  std::vector<std::string> devices;
+  std::vector<ended_yield> ended;
   std::optional<std::string> not_kept;
 };
-BOOST_DESCRIBE_STRUCT(end_yield_reply, (), (devices, not_kept))
+BOOST_DESCRIBE_STRUCT(end_yield_reply, (), (ended, not_kept))
 
 struct candidate_info {
   action_verb verb = action_verb::move;

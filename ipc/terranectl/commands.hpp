@@ -9,6 +9,7 @@
 
 #include "ipc/control/types.hpp"
 #include "ipc/terranectl/context.hpp"
+#include "ipc/terranectl/words.hpp"
 
 namespace terrane::ipc::ctl {
 
@@ -47,12 +48,17 @@ int fetch_kv(const context& with, const fetch_kv_request& request);
 int tune(const context& with, const std::string& device);
 int show_tuning(const context& with);
 
-// decide.cpp
-int list_policies(const context& with);
-int reload_policies(const context& with);
+// orders.cpp
 int switch_policy(const context& with, const std::string& name, bool enabled);
 int yield(const context& with, std::optional<std::string> device, std::optional<double> for_s);
 int end_yield(const context& with, std::optional<std::string> device);
+// A line for each device that yields, with how to end that.
+void print_yields(const context& with, const std::vector<yield_info>& yields,
+                  const device_names& names);
+
+// decide.cpp
+int list_policies(const context& with);
+int reload_policies(const context& with);
 // Each assumption is "OBJECT/METRIC=VALUE".
 // "vulkan/vram.used_ratio=0.97", or nothing; and what is said of one that is none.
 std::optional<assumption> parse_assumption(const std::string& text);

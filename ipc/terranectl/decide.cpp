@@ -20,7 +20,7 @@ std::string subject_of(const context& with, const decision_info& decision) {
   if (decision.mode == policy_mode::shadow) {
     text += " (shadow: it only says what it would do)";
   }
-  if (decision.source) {
+  if (decision.source && !decision.source->empty()) {
     text += ", " + *decision.source;
   }
   return with.paint(colour::title, printable(text));
@@ -216,31 +216,6 @@ std::optional<std::string> read_policy(const context& with, const std::string& f
   return text;
 }
 
-// A standing order. One that holds, but could not be written down, is not done: a script must not
-// take it for what outlives the daemon.
-template <class Reply, class Print>
-int order(const context& with, std::string_view member, const boost::json::object& parameters,
-          Print print) {
-  int code = exit_done;
-  const auto object = with.call(member, parameters, code);
-  const auto reply = object ? with.understand<Reply>(*object, code) : std::nullopt;
-  if (!reply) {
-    return code;
-  }
-  if (with.json()) {
-    with.print_json(*object);
-  } else {
-    print(*reply);
-  }
-  if (!reply->not_kept) {
-    return exit_done;
-  }
-  return with.fail(
-      "the order holds, but ends with the daemon, since it could not be written "
-      "down: " +
-      *reply->not_kept);
-}
-
 }  // namespace
 
 std::optional<assumption> parse_assumption(const std::string& text) {
@@ -295,6 +270,7 @@ int list_policies(const context& with) {
     } else {
       with.print(rows);
     }
+    print_yields(with, reply.yields, names);
     with.out() << with.paint(colour::dim, "revision " + reply.policy_revision) << "\n";
   });
 }
@@ -312,47 +288,6 @@ int reload_policies(const context& with) {
       with.out() << printable(note) << "\n";
     }
   });
-}
-
-int switch_policy(const context& with, const std::string& name, bool enabled) {
-  return order<policy_switch_reply>(
-      with, "PolicySwitch", to_json(policy_switch{name, enabled}),
-      [&](const policy_switch_reply& reply) {
-        with.out() << "policy " << printable(reply.name) << " is "
-                   << (reply.enabled ? "on\n" : "off; what it has moved stays where it is\n");
-      });
-}
-
-int yield(const context& with, std::optional<std::string> device, std::optional<double> for_s) {
-  int code = exit_done;
-  if (device && !(device = with.full_device(*device, code))) {
-    return code;
-  }
-  return order<yield_reply>(with, "Yield", to_json(yield_request{std::move(device), for_s}),
-                            [&](const yield_reply& reply) {
-                              with.out()
-                                  << printable(reply.device)
-                                  << " is free: " << bytes_text(reply.freed_bytes) << " given back";
-                              if (reply.driver_used_bytes) {
-                                with.out() << ", " << bytes_text(*reply.driver_used_bytes)
-                                           << " in use by everybody, says the driver";
-                              }
-                              with.out() << "\n";
-                            });
-}
-
-int end_yield(const context& with, std::optional<std::string> device) {
-  int code = exit_done;
-  if (device && !(device = with.full_device(*device, code))) {
-    return code;
-  }
-  return order<end_yield_reply>(with, "EndYield", to_json(end_yield_request{std::move(device)}),
-                                [&](const end_yield_reply& reply) {
-                                  if (reply.devices.empty()) with.out() << "No device yields.\n";
-                                  for (const std::string& one : reply.devices) {
-                                    with.out() << printable(one) << ": what left goes home\n";
-                                  }
-                                });
 }
 
 int plan(const context& with, const std::vector<std::string>& assumptions,

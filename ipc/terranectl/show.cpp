@@ -49,6 +49,21 @@ void print_working(const context& with, const status_reply& status) {
        std::to_string(status.policies) + ", revision " + status.policy_revision +
            (status.last_decision ? ", last decision " + std::to_string(*status.last_decision)
                                  : ", no decision yet"));
+  std::string off;
+  for (const std::string& name : status.switched_off) {
+    off += (off.empty() ? "" : ", ") + name;
+  }
+  if (!off.empty()) {
+    line(with, "off", off + " (terranectl policy enable NAME)");
+  }
+  for (const yield_info& one : status.yields) {
+    line(with, "yields",
+         device_names({one.device}).brief(one.device) + " " +
+             yield_text(one, with.around().now_unix_ms()));
+  }
+  if (!status.yields.empty()) {
+    line(with, "", "terranectl yield --end DEVICE ends it");
+  }
   if (!status.predictions.empty()) {
     line(with, "predicted", predictions_text(status.predictions));
   }
@@ -137,6 +152,7 @@ void print_devices(const context& with, const devices_reply& reply) {
                  << "\n";
     }
   }
+  print_yields(with, reply.yields, names);
   print_paths(with, reply.paths, names);
   if (names.any_cut()) {
     with.out() << "\n";

@@ -52,6 +52,12 @@ void print_progress(const context& with, const move_reply& reply) {
              << bytes_text(reply.bytes_total) << std::flush;
 }
 
+void print_notes(const context& with, const move_reply& reply) {
+  for (const std::string& note : reply.notes) {
+    with.out() << printable(note) << "\n";
+  }
+}
+
 void print_moved(const context& with, const wanted_move& wanted, const move_reply& reply) {
   const move_request& request = wanted.request;
   const std::size_t there = wanted.there(), moved = request.parts.size() - there;
@@ -61,7 +67,7 @@ void print_moved(const context& with, const wanted_move& wanted, const move_repl
     with.out() << (there == 1 ? request.parts.front() + " is on "
                               : "all " + std::to_string(there) + " parts are on ")
                << device << " already\n";
-    return;
+    return print_notes(with, reply);
   }
   with.out() << "moved "
              << (request.parts.size() == 1
@@ -77,6 +83,7 @@ void print_moved(const context& with, const wanted_move& wanted, const move_repl
     with.out() << " for " << bytes_text(*reply.bytes_in_pause);
   }
   with.out() << ", revision " << reply.revision << "\n";
+  print_notes(with, reply);
 }
 
 int done(const context& with, std::string_view member, const boost::json::object& parameters,

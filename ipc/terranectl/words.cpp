@@ -12,12 +12,6 @@
 namespace terrane::ipc::ctl {
 namespace {
 
-std::string formatted(const char* format, double value, int places) {
-  char text[64];
-  std::snprintf(text, sizeof text, format, places, value);
-  return text;
-}
-
 std::string two_digits(long value) { return (value < 10 ? "0" : "") + std::to_string(value); }
 
 // "vulkan:0d1e2f30-…" → "vulkan:0d1e2f30"; PCI addresses and other short identities stay whole.
@@ -33,36 +27,6 @@ std::string cut_name(const std::string& name) {
 bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
 }  // namespace
-
-std::string decimal(double value, int places) { return formatted("%.*f", value, places); }
-
-std::string bytes_text(std::int64_t bytes) {
-  constexpr std::array units{"KiB", "MiB", "GiB", "TiB"};
-  if (bytes < 1024) {
-    return std::to_string(bytes) + " B";
-  }
-  double value = static_cast<double>(bytes) / 1024;
-  std::size_t unit = 0;
-  while (value >= 1023.95 && unit + 1 < units.size()) {
-    value /= 1024;
-    ++unit;
-  }
-  return decimal(value, 1) + " " + units[unit];
-}
-
-std::string duration_text(double seconds) {
-  if (seconds < 60) {
-    return decimal(std::max(seconds, 0.0), 1) + " s";
-  }
-  const long minutes = static_cast<long>(seconds) / 60;
-  if (minutes < 60) {
-    return std::to_string(minutes) + "m " + two_digits(static_cast<long>(seconds) % 60) + "s";
-  }
-  if (minutes < 48 * 60) {
-    return std::to_string(minutes / 60) + "h " + two_digits(minutes % 60) + "m";
-  }
-  return std::to_string(minutes / (24 * 60)) + " days";
-}
 
 std::string ms_text(double milliseconds) {
   if (milliseconds >= 10'000) {
@@ -135,6 +99,23 @@ std::string predictions_text(const std::vector<prediction_info>& all) {
   }
   return text + " (measured over predicted, " + std::to_string(moves) +
          (moves == 1 ? " move)" : " moves)");
+}
+
+std::string until_text(std::optional<std::int64_t> until_unix_ms) {
+  if (!until_unix_ms) {
+    return "until someone ends that";
+  }
+  const std::string clock = clock_text(*until_unix_ms);
+  return "until " + clock.substr(0, clock.find('.'));
+}
+
+std::string yield_text(const yield_info& order, std::int64_t now_unix_ms) {
+  std::string text = until_text(order.until_unix_ms);
+  if (order.until_unix_ms) {
+    const double left_s = static_cast<double>(*order.until_unix_ms - now_unix_ms) / 1000;
+    text += " (another " + duration_text(left_s) + ")";
+  }
+  return text + ", for " + order.by;
 }
 
 std::size_t width_of(std::string_view text) {

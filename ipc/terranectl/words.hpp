@@ -2,25 +2,30 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "ipc/control/amount_text.hpp"
 #include "ipc/control/types.hpp"
 
 namespace terrane::ipc::ctl {
 
-std::string bytes_text(std::int64_t bytes);     // "1.5 GiB"
-std::string duration_text(double seconds);      // "2h 05m", "3.5 s"
-std::string ms_text(double milliseconds);       // "1.25 ms"
-std::string decimal(double value, int places);  // "12.5"
-std::string value_text(double value, unit u);   // "97.0 %", "1.5 GiB", "61.0 C", "22:00"
-std::string clock_text(std::int64_t unix_ms);   // local time, "2026-01-31 12:00:05.250"
+std::string ms_text(double milliseconds);      // "1.25 ms"
+std::string value_text(double value, unit u);  // "97.0 %", "1.5 GiB", "61.0 C", "22:00"
+std::string clock_text(std::int64_t unix_ms);  // local time, "2026-01-31 12:00:05.250"
 // "file:3:7"; a line or column of 0 is not known and left out.
 std::string place_text(const std::string& file, std::int64_t line, std::int64_t column);
 
 // "bytes 1.00, time 1.12 (measured over predicted, 12 moves)": medians, how good predictions were.
 std::string predictions_text(const std::vector<prediction_info>& all);
+
+// "until 2026-01-31 12:00:05"; without an end "until someone ends that".
+std::string until_text(std::optional<std::int64_t> until_unix_ms);
+// "until 2026-01-31 12:00:05 (another 12m 00s), for user 1000", of a device that yields.
+// `now_unix_ms`: the client's clock.
+std::string yield_text(const yield_info& order, std::int64_t now_unix_ms);
 
 // How wide a UTF-8 text is, in characters.
 std::size_t width_of(std::string_view text);

@@ -31,7 +31,7 @@ std::string why_json(const std::string& subject, const policy_set& policies, con
                      const pipeline_state& state, const journal& past);
 
 // `policy ls`: one entry for each policy and object, with its latch and its conditions now; with
-// the built-in promotion where that is on.
+// the built-in promotion where that is on, and the built-in yield for devices that yield.
 struct policy_status {
   std::string policy;
   std::string object;

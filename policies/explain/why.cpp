@@ -177,9 +177,15 @@ std::vector<policy_status> policy_statuses(const policy_set& policies, const sna
                                            const pipeline_state& state) {
   std::vector<policy_status> list;
   for (const rule& r : policies.rules()) add_statuses(r, now, state, list);
-  // Of what every set does: yields stand elsewhere, promotion is a policy like others.
-  for (const rule& r : policies.asked())
+  // Of what every set does: promotion where it is wanted, and yield of devices that yield.
+  for (const rule& r : policies.asked()) {
     if (now.promotes && r.name == promotion_policy) add_statuses(r, now, state, list);
+    if (r.name != yield_policy) continue;
+    std::vector<policy_status> yields;
+    add_statuses(r, now, state, yields);
+    for (policy_status& s : yields)
+      if (s.engaged || find_yield(now, s.object) != nullptr) list.push_back(std::move(s));
+  }
   return list;
 }
 

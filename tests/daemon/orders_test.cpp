@@ -40,19 +40,20 @@ struct orders_test : testing::Test {
   }
   void SetUp() override {
     answers.set_ready(*t.engine, loop, {{"cpu", 0, 0, 0}, {"vulkan", 0, 0, 0}}, {}, {});
-    const ipc::varlink::response r = answered([&](const ipc::varlink::reply& to) {
-      answers.move(root, {{"head", "layer.0.attn"}, "vulkan:card", std::nullopt},
-                   ipc::move_stream(to));
-    });
-    ASSERT_EQ(r.error.value_or(""), "");
+    ASSERT_EQ(move_to("vulkan:card").error.value_or(""), "");
   }
   void TearDown() override { answers.finish(); }
+  ipc::varlink::response move_to(const std::string& device) {
+    return answered([&](const ipc::varlink::reply& to) {
+      answers.move(root, {{"head", "layer.0.attn"}, device, std::nullopt}, ipc::move_stream(to));
+    });
+  }
 
   // Asks, and lets the loop tick until there is an answer.
   ipc::varlink::response yield(const ipc::yield_request& request) {
     auto answer = std::async(std::launch::async, [&] {
       return answered([&](const ipc::varlink::reply& to) {
-        answers.yield(root, request, ipc::answer<ipc::yield_reply>(to));
+        answers.yield(root, request, ipc::yield_stream(to));
       });
     });
     while (answer.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) tick();
@@ -74,14 +75,112 @@ TEST_F(orders_test, a_device_yields_and_what_left_returns) {
   const ipc::varlink::response r = yield({});
   EXPECT_EQ(r.error.value_or(""), "");
   EXPECT_EQ(r.parameters.at("device"), "vulkan:card");
+  EXPECT_EQ(r.parameters.at("state"), "free");
+  EXPECT_FALSE(r.parameters.contains("until_unix_ms"));
   EXPECT_GT(r.parameters.at("freed_bytes").as_int64(), 0);
   EXPECT_EQ(on_card(), 0U);
   EXPECT_EQ(t.card->used_bytes(engine::memory_use::weights), 0U);
   const auto ended =
       answered_with<ipc::end_yield_reply>([&](const auto& to) { answers.end_yield(root, {}, to); });
-  EXPECT_THAT(ended.devices, ElementsAre("vulkan:card"));
+  ASSERT_EQ(ended.ended.size(), 1U);
+  EXPECT_EQ(ended.ended[0].device, "vulkan:card");
+  EXPECT_EQ(ended.ended[0].away, 2);
   for (int i = 0; i < 10'000 && on_card() < 2; ++i) tick();
   EXPECT_EQ(on_card(), 2U);
+}
+
+TEST_F(orders_test, the_end_of_a_yield_says_when_nothing_had_left) {
+  EXPECT_EQ(move_to("cpu").error.value_or(""), "");
+  EXPECT_EQ(yield({"vulkan", std::nullopt}).error.value_or(""), "");
+  const auto ended =
+      answered_with<ipc::end_yield_reply>([&](const auto& to) { answers.end_yield(root, {}, to); });
+  ASSERT_EQ(ended.ended.size(), 1U);
+  EXPECT_EQ(ended.ended[0].away, 0);
+}
+
+TEST_F(orders_test, nobody_moves_anything_to_a_device_that_yields) {
+  EXPECT_EQ(yield({"vulkan", 3600.0}).error.value_or(""), "");
+  const ipc::varlink::response refused = move_to("vulkan");
+  EXPECT_EQ(refused.error, "io.terrane.Control.DeviceYields");
+  EXPECT_EQ(refused.parameters.at("device"), "vulkan:card");
+  EXPECT_EQ(refused.parameters.at("by"), "user 0");
+  EXPECT_TRUE(refused.parameters.at("until_unix_ms").is_int64());
+  EXPECT_THAT(std::string(refused.parameters.at("message").as_string()),
+              testing::MatchesRegex("vulkan:card yields for another .* min: user 0 asked for its "
+                                    "memory, so nothing goes there; terranectl yield --end "
+                                    "vulkan:card ends that"));
+  EXPECT_EQ(on_card(), 0U);
+  EXPECT_EQ(move_to("cpu").error.value_or(""), "");
+  now_ms += 3'600'000;  // it is over, whether the loop has looked or not
+  EXPECT_EQ(move_to("vulkan").error.value_or(""), "");
+}
+
+TEST_F(orders_test, orders_stand_in_every_list) {
+  EXPECT_EQ(yield({"vulkan", std::nullopt}).error.value_or(""), "");
+  EXPECT_FALSE(answered_with<ipc::policy_switch_reply>([&](const auto& to) {
+                 answers.switch_policy(root, {"promotion", false}, to);
+               }).enabled);
+  const auto status =
+      answered_with<ipc::status_reply>([&](const auto& to) { answers.status(root, to); });
+  EXPECT_THAT(status.switched_off, ElementsAre("promotion"));
+  const auto devices =
+      answered_with<ipc::devices_reply>([&](const auto& to) { answers.devices(root, to); });
+  const auto list =
+      answered_with<ipc::policy_list_reply>([&](const auto& to) { answers.policy_list(root, to); });
+  for (const std::vector<ipc::yield_info>& yields : {status.yields, devices.yields, list.yields}) {
+    ASSERT_EQ(yields.size(), 1U);
+    EXPECT_EQ(yields[0].device, "vulkan:card");
+    EXPECT_EQ(yields[0].by, "user 0");
+    EXPECT_EQ(yields[0].until_unix_ms, std::nullopt);
+  }
+  ASSERT_EQ(list.policies.size(), 3U);
+  EXPECT_EQ(list.policies[0].name, "yield");
+  ASSERT_EQ(list.policies[0].objects.size(), 1U);
+  EXPECT_EQ(list.policies[0].objects[0].object, "vulkan:card");
+  EXPECT_EQ(list.policies[2].name, "promotion");
+  EXPECT_FALSE(list.policies[2].enabled);
+}
+
+// What would be done is asked of the orders as they are, not as the loop saw them last.
+TEST_F(orders_test, a_dry_run_goes_by_the_orders_of_its_moment) {
+  EXPECT_EQ(yield({"vulkan", std::nullopt}).error.value_or(""), "");
+  tick();
+  const auto actions = [&] {
+    const auto plan =
+        answered_with<ipc::plan_reply>([&](const auto& to) { answers.plan(root, {}, to); });
+    return plan.decisions.empty() ? 0U : plan.decisions[0].actions.size();
+  };
+  EXPECT_EQ(actions(), 0U);
+  answered_with<ipc::end_yield_reply>([&](const auto& to) { answers.end_yield(root, {}, to); });
+  EXPECT_EQ(actions(), 2U);
+  EXPECT_TRUE(loop.this_moment().seen.yields.empty());
+}
+
+TEST_F(orders_test, a_yield_that_is_ended_meanwhile_is_told_as_that) {
+  auto answer = std::async(std::launch::async, [&] {
+    return answered(
+        [&](const ipc::varlink::reply& to) { answers.yield(root, {}, ipc::yield_stream(to)); });
+  });
+  while (loop.standing().yields(now_ms).empty()) std::this_thread::yield();
+  answered_with<ipc::end_yield_reply>([&](const auto& to) { answers.end_yield(root, {}, to); });
+  loop.standing().look(now_ms);
+  EXPECT_EQ(answer.get().error, "io.terrane.Control.Cancelled");
+}
+
+TEST_F(orders_test, what_a_person_puts_where_a_policy_has_put_it_stays) {
+  EXPECT_EQ(yield({"vulkan", std::nullopt}).error.value_or(""), "");
+  const auto claimed = answered([&](const ipc::varlink::reply& to) {
+    answers.move(root, {{"head"}, "cpu", std::nullopt}, ipc::move_stream(to));
+  });
+  EXPECT_EQ(claimed.parameters.at("bytes_total"), 0);
+  EXPECT_EQ(claimed.parameters.at("notes").at(0).as_string(),
+            "policy 'yield' had brought head there for a while; now it does not bring it back to "
+            "vulkan:card");
+  tick();
+  answered_with<ipc::end_yield_reply>([&](const auto& to) { answers.end_yield(root, {}, to); });
+  for (int i = 0; i < 10'000 && on_card() < 1; ++i) tick();
+  for (int i = 0; i < 20; ++i) tick();
+  EXPECT_EQ(on_card(), 1U);  // the other one
 }
 
 TEST_F(orders_test, a_yield_ends_by_itself) {

@@ -225,6 +225,24 @@ TEST_F(reload_test, a_switched_off_policy_that_is_gone_is_told_and_can_be_forgot
   EXPECT_TRUE(loop.standing().disabled().empty());
 }
 
+// Neither wrong, of one that every set has, nor told again with each reload.
+TEST_F(reload_test, what_is_switched_off_is_told_when_it_goes_and_no_more) {
+  const auto notes = [&] {
+    const ipc::varlink::response r = reload();
+    EXPECT_EQ(r.error, std::nullopt);
+    return std::ranges::count_if(r.parameters.at("notes").as_array(), [](const auto& note) {
+      return std::string(note.as_string()).find("switched off") != std::string::npos;
+    });
+  };
+  write("a.yaml", policy("first", "70C"));
+  EXPECT_EQ(switched("promotion", false), "");
+  EXPECT_EQ(notes(), 0);
+  EXPECT_EQ(switched("first", false), "");
+  write("a.yaml", policy("second", "70C"));
+  EXPECT_EQ(notes(), 1);
+  EXPECT_EQ(notes(), 0);
+}
+
 TEST_F(service_test, warnings_stand_in_the_status_and_are_told_once) {
   heard_events heard(events);
   standing.add("the moon is full");

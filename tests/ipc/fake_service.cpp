@@ -116,6 +116,8 @@ void fake_service::status(const caller& who, answer<status_reply> to) {
                        {prediction_of::time, 12, 1.125},
                        {prediction_of::pause, 12, 0.95},
                        {prediction_of::token_time, 8, 1.05}};
+  reply.yields = yields;
+  reply.switched_off = switched_off;
   to.finish(reply);
 }
 
@@ -137,7 +139,8 @@ void fake_service::devices(const caller&, answer<devices_reply> to) {
   to.finish({revision,
              {cpu, card},
              {{"cpu", gpu, path_way::host, std::nullopt},
-              {gpu, "cuda:a-b-c", path_way::staged, "the driver has no peer access"}}});
+              {gpu, "cuda:a-b-c", path_way::staged, "the driver has no peer access"}},
+             yields});
 }
 
 void fake_service::placement(const caller&, answer<placement_reply> to) {
@@ -234,9 +237,9 @@ void fake_service::move(const caller&, move_request request, move_stream to) {
     moved += " " + part;
   }
   note(moved + " to " + request.device);
-  move_reply progress{5, move_state::preparing, revision, 6 * mib, 3 * mib, {}, {}};
+  move_reply progress{5, move_state::preparing, revision, 6 * mib, 3 * mib, {}, {}, {}};
   to.progress(progress);
-  to.finish({5, move_state::committed, ++revision, 6 * mib, 6 * mib, 1.5, 4096});
+  to.finish({5, move_state::committed, ++revision, 6 * mib, 6 * mib, 1.5, 4096, move_notes});
 }
 
 void fake_service::cancel_move(const caller&, std::int64_t move, answer<nothing> to) {
@@ -267,7 +270,7 @@ void fake_service::policy_list(const caller&, answer<policy_list_reply> to) {
   one.source = "vram.yaml:3:5";
   one.priority = 50;
   one.objects = {{gpu, "idle", decision(41).conditions}};
-  to.finish({"00c0ffee00c0ffee", {one}});
+  to.finish({"00c0ffee00c0ffee", {one}, yields});
 }
 
 void fake_service::policy_lint(const caller&, policy_lint_request request,
@@ -315,14 +318,17 @@ void fake_service::switch_policy(const caller&, policy_switch request,
   to.finish({request.name, request.enabled, orders_not_kept});
 }
 
-void fake_service::yield(const caller&, yield_request request, answer<yield_reply> to) {
+void fake_service::yield(const caller&, yield_request request, yield_stream to) {
   const std::string device = request.device.value_or(gpu);
-  if (device == "cpu") return to.fail(refuse::not_freed(device, 100, "no room elsewhere"));
-  to.finish({device, 2 * mib, std::nullopt, orders_not_kept});
+  const auto until = request.for_s ? std::optional<std::int64_t>(1'700'000'000'000) : std::nullopt;
+  to.progress({device, yield_state::leaving, 3 * mib, 0, std::nullopt, until, orders_not_kept});
+  to.progress({device, yield_state::leaving, 1 * mib, 0, std::nullopt, until, orders_not_kept});
+  if (device == "cpu") return to.fail(refuse::not_freed(device, 2 * mib, "no room elsewhere"));
+  to.finish({device, yield_state::free, 0, 2 * mib, std::nullopt, until, orders_not_kept});
 }
 
 void fake_service::end_yield(const caller&, end_yield_request, answer<end_yield_reply> to) {
-  to.finish({{gpu}, orders_not_kept});
+  to.finish({{{gpu, 3}, {"cpu", 0}}, orders_not_kept});
 }
 
 void fake_service::plan(const caller&, plan_request request, answer<plan_reply> to) {

@@ -40,6 +40,9 @@ class fake_service : public control_service {
   open_reply next_generate();
   open_move next_move();
 
+  // Orders in force, and what the last reply of a move says beside it.
+  std::vector<yield_info> yields;
+  std::vector<std::string> switched_off, move_notes;
   // Why standing orders end with the daemon; nothing: they are written down.
   std::optional<std::string> orders_not_kept;
 
@@ -68,7 +71,7 @@ class fake_service : public control_service {
   void policy_reload(const caller& who, answer<policy_reload_reply> to) override;
   void switch_policy(const caller& who, policy_switch request,
                      answer<policy_switch_reply> to) override;
-  void yield(const caller& who, yield_request request, answer<yield_reply> to) override;
+  void yield(const caller& who, yield_request request, yield_stream to) override;
   void end_yield(const caller& who, end_yield_request request, answer<end_yield_reply> to) override;
   void plan(const caller& who, plan_request request, answer<plan_reply> to) override;
   void explain(const caller& who, std::int64_t decision, answer<explain_reply> to) override;

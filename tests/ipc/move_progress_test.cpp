@@ -10,8 +10,8 @@ namespace {
 constexpr const char* what = R"({"parts":["layer.1.ffn"],"device":"cpu"})";
 
 struct move_progress : control_test {
-  move_reply so_far{5, move_state::preparing, 7, 1'000'000, 0, {}, {}};
-  const move_reply committed{5, move_state::committed, 8, 1'000'000, 1'000'000, 1.5, 4096};
+  move_reply so_far{5, move_state::preparing, 7, 1'000'000, 0, {}, {}, {}};
+  const move_reply committed{5, move_state::committed, 8, 1'000'000, 1'000'000, 1.5, 4096, {}};
 
   static move_reply read(const boost::json::value& reply) {
     const auto read = from_json<move_reply>(reply.at("parameters").as_object());

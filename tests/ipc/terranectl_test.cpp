@@ -118,6 +118,45 @@ TEST_F(terranectl_test, an_order_that_ends_with_the_daemon_is_no_success) {
   }
 }
 
+TEST_F(terranectl_test, a_yield_says_at_once_what_leaves_and_how_it_ends) {
+  start();
+  EXPECT_EQ(run({"yield", "vulkan", "--for", "2h"}), 0) << err.str();
+  EXPECT_THAT(out.str(), testing::StartsWith("vulkan:0d1e2f30-0000-0000-0000-000000000001 yields "
+                                             "until 2023-11-"));
+  EXPECT_THAT(out.str(), HasSubstr("; 3.0 MiB are still to leave\n"));
+  EXPECT_THAT(out.str(), Not(HasSubstr("1.0 MiB are still")));  // a pipe has one line of it
+  EXPECT_THAT(out.str(),
+              HasSubstr(" is free: 2.0 MiB given back\nnothing comes there until 2023-"));
+  EXPECT_THAT(out.str(), HasSubstr("terranectl yield --end vulkan:0d1e2f30-0000-0000-0000-0"));
+  EXPECT_EQ(run({"yield"}), 0) << err.str();
+  EXPECT_THAT(out.str(), HasSubstr("nothing comes there until someone ends that; terranectl"));
+  EXPECT_EQ(run({"yield", "cpu"}), 1);
+  EXPECT_EQ(err.str(), "terranectl: 2.0 MiB are still on cpu: no room elsewhere\n");
+  EXPECT_EQ(run({"yield", "--end"}), 0);
+  EXPECT_THAT(out.str(), HasSubstr("may be used again; the 3 that left it go home\n"
+                                   "cpu may be used again; nothing had left it\n"));
+}
+
+TEST_F(terranectl_test, orders_in_force_stand_in_every_list) {
+  start();
+  EXPECT_EQ(run({"status"}), 0);
+  EXPECT_THAT(out.str(), Not(HasSubstr("yields")));
+  EXPECT_THAT(out.str(), Not(HasSubstr("policy enable")));
+  service.yields = {
+      {"vulkan:0d1e2f30-0000-0000-0000-000000000001", "user 1000", 1'700'000'810'000}};
+  service.switched_off = {"promotion"};
+  for (const std::vector<std::string>& list :
+       {std::vector<std::string>{"status"}, {"devices"}, {"policy", "ls"}}) {
+    EXPECT_EQ(run(list), 0) << err.str();
+    EXPECT_THAT(out.str(), HasSubstr("(another 12m 00s), for user 1000"));
+    EXPECT_THAT(out.str(), HasSubstr("terranectl yield --end"));
+    std::istringstream lines(out.str());
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(width_of(line), 100U) << line;
+  }
+  EXPECT_EQ(run({"status"}), 0);
+  EXPECT_THAT(out.str(), HasSubstr("off       promotion (terranectl policy enable NAME)"));
+}
+
 TEST_F(terranectl_test, the_socket_is_named_by_option) {
   start();
   EXPECT_EQ(run({"--socket", folder.path("other"), "status"}), 3);
@@ -223,8 +262,9 @@ TEST_F(terranectl_test, a_move_says_what_was_there_already) {
   EXPECT_THAT(out.str(), HasSubstr("moved 1 part to cpu (1 were there already)"));
   EXPECT_EQ(run({"move", "layer.0", "cpu"}), 0);
   EXPECT_EQ(out.str(), "all 2 parts are on cpu already\n");
+  service.move_notes = {"policy 'hot' does not bring head home any more"};
   EXPECT_EQ(run({"move", "head", "cpu"}), 0);
-  EXPECT_EQ(out.str(), "head is on cpu already\n");
+  EXPECT_EQ(out.str(), "head is on cpu already\npolicy 'hot' does not bring head home any more\n");
 }
 
 TEST_F(terranectl_test, a_move_that_cannot_be_is_refused_with_words) {

@@ -157,6 +157,8 @@ TEST(types, errors_have_the_parameters_of_the_interface) {
                                refuse::device_unusable("cpu", "lost"),
                                refuse::unknown_policy("vram", {"vram-spill"}),
                                refuse::not_freed("gpu", 100, "no room elsewhere"),
+                               refuse::device_yields({"gpu", "user 1", 5}, "for another 5 s"),
+                               refuse::device_yields({"gpu", "user 1", {}}, "until told"),
                                refuse::unknown_session(3),
                                refuse::unknown_move(3),
                                refuse::unknown_decision(3, 0, 0),
@@ -195,7 +197,7 @@ TEST(types, a_near_name_is_suggested) {
 }
 
 TEST(types, values_go_to_json_and_back) {
-  move_reply reply{5, move_state::committed, 8, 100, 100, 1.5, std::nullopt};
+  move_reply reply{5, move_state::committed, 8, 100, 100, 1.5, std::nullopt, {}};
   const auto object = to_json(reply);
   EXPECT_EQ(object.at("state").as_string(), "committed");
   EXPECT_FALSE(object.contains("bytes_in_pause"));
