@@ -33,7 +33,7 @@ std::optional<moment> moment_now(const context& with, int& code) {
   std::istringstream text(reply->trace);
   auto found = policies::trace::moment_of(text);
   if (found) return std::move(*found);
-  code = with.fail("the daemon's snapshot cannot be read: " + found.error());
+  code = with.fail("the daemon's snapshot cannot be read: " + found.error().why);
   return std::nullopt;
 }
 

@@ -16,8 +16,10 @@ namespace terrane::daemon::ctl {
 // A file itself; of a folder its recordings, oldest first.
 std::vector<std::filesystem::path> recordings_of(const std::filesystem::path& path);
 
-// The snapshot of that number, or the last one; of a folder, that of all its recordings. Nothing,
-// with `code` set and a message printed, when there is none.
+// The snapshot of that number, or the last one; of a folder, that of all its recordings. Where the
+// newest file has just been begun, the last one is in an older file, as one with a number may be;
+// which file that is is printed. Nothing, with `code` set and a message printed, when there is
+// none.
 std::optional<policies::trace::moment> read_moment(const ipc::ctl::context& with,
                                                    const std::string& path,
                                                    std::optional<std::uint64_t> number, int& code);

@@ -4,7 +4,7 @@
 
 namespace terrane::policies::trace {
 
-tl::expected<moment, std::string> moment_of(std::istream& in, std::optional<std::uint64_t> number) {
+tl::expected<moment, no_moment> moment_of(std::istream& in, std::optional<std::uint64_t> number) {
   std::optional<moment> found;
   std::string revision;
   std::uint64_t first = 0, last = 0;
@@ -25,13 +25,12 @@ tl::expected<moment, std::string> moment_of(std::istream& in, std::optional<std:
                                  });
   if (found && (number || !r.fault || r.fault->cut)) return std::move(*found);
   if (r.fault) {
-    return tl::unexpected(
-        (r.fault->line == 0 ? "" : "line " + std::to_string(r.fault->line) + ": ") +
-        r.fault->message);
+    const std::string at = r.fault->line == 0 ? "" : "line " + std::to_string(r.fault->line) + ": ";
+    return tl::unexpected(no_moment{at + r.fault->message, r.fault->cut && first == 0});
   }
-  if (first == 0) return tl::unexpected<std::string>("it holds no snapshot");
-  return tl::unexpected("it has no snapshot " + std::to_string(*number) + "; it has " +
-                        std::to_string(first) + " to " + std::to_string(last));
+  if (first == 0) return tl::unexpected(no_moment{"it holds no snapshot", true});
+  return tl::unexpected(no_moment{"it has no snapshot " + std::to_string(*number) + "; it has " +
+                                  std::to_string(first) + " to " + std::to_string(last)});
 }
 
 }  // namespace terrane::policies::trace

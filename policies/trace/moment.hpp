@@ -21,9 +21,13 @@ struct moment {
   pipeline_state before;  // the tick that sees it begins with this
 };
 
-// Of the snapshot of that number, or of the last one. The error is a clause: what is wrong with the
-// recording, or which snapshots it has.
-tl::expected<moment, std::string> moment_of(std::istream& in,
-                                            std::optional<std::uint64_t> number = {});
+struct no_moment {
+  std::string why;  // a clause: what is wrong with the recording, or which snapshots it has
+  bool has_just_begun = false;  // nothing is wrong, but no snapshot is whole yet
+};
+
+// Of the snapshot of that number, or of the last one.
+tl::expected<moment, no_moment> moment_of(std::istream& in,
+                                          std::optional<std::uint64_t> number = {});
 
 }  // namespace terrane::policies::trace

@@ -344,7 +344,10 @@ TEST_F(offline_commands_test, a_folder_of_recordings_is_as_good_as_one_of_them) 
   const std::string record = folder.path / "record";
   EXPECT_EQ(run({"plan", "--snapshot", record, "--at", "6"}), 0) << err.str();
   EXPECT_THAT(out.str(), HasSubstr("A dry run on snapshot 6: policy 'relief' engaged for gpu"));
+  EXPECT_THAT(err.str(), HasSubstr("taken from " + record + "/trace-00000001.jsonl"));
   EXPECT_EQ(run({"plan", "--snapshot", record}), 0) << err.str();
+  EXPECT_EQ(err.str(), record + "/trace-00000002.jsonl: it holds no snapshot; taken from " +
+                           record + "/trace-00000001.jsonl\n");
   EXPECT_EQ(run({"diff", record, record}), 0) << err.str();
   EXPECT_THAT(out.str(), HasSubstr("the same placement"));
   EXPECT_EQ(run({"plan", "--snapshot", record, "--at", "99"}), 1);
@@ -352,6 +355,27 @@ TEST_F(offline_commands_test, a_folder_of_recordings_is_as_good_as_one_of_them) 
   fs::create_directories(folder.path / "empty");
   EXPECT_EQ(run({"diff", folder.path / "empty", record}), 1);
   EXPECT_THAT(err.str(), HasSubstr("holds no recordings"));
+}
+
+// What it would say of an older file, it would say of hours ago.
+TEST_F(offline_commands_test, a_folder_whose_newest_recording_is_damaged_has_no_last_snapshot) {
+  const std::string whole = recording();
+  const std::string record = folder.path / "record";
+  write("record/trace-00000001.jsonl", whole);
+  std::string damaged = whole;
+  damaged[whole.find("\n{\"tick\":5") + 1] = '?';
+  for (const std::string& newest : {damaged, std::string("Dear all,\n")}) {
+    write("record/trace-00000002.jsonl", newest);
+    EXPECT_EQ(run({"plan", "--snapshot", record}), 1) << out.str();
+    EXPECT_THAT(err.str(), HasSubstr("trace-00000002.jsonl: "));
+    EXPECT_EQ(run({"diff", record, record}), 1) << out.str();
+    EXPECT_EQ(run({"plan", "--snapshot", record, "--at", "7"}), 0) << err.str();
+    EXPECT_THAT(err.str(), HasSubstr("; taken from " + record + "/trace-00000001.jsonl"));
+  }
+  // A daemon that was killed while it wrote the first snapshot has only begun it.
+  write("record/trace-00000002.jsonl", whole.substr(0, whole.find("\n{\"tick\"") + 20));
+  EXPECT_EQ(run({"plan", "--snapshot", record}), 0) << err.str();
+  EXPECT_THAT(err.str(), HasSubstr("; taken from " + record + "/trace-00000001.jsonl"));
 }
 
 TEST_F(offline_commands_test, other_policies_say_what_would_have_been_different) {
