@@ -17,15 +17,8 @@ std::vector<std::string_view> views(const std::vector<std::string>& names) {
 // "; did you mean 'layer.3.attn'?", or the parts of a layer that is named as if it were one; empty
 // where no name is near.
 std::string nearest_hint(std::string_view name, const std::vector<std::string_view>& names) {
-  constexpr std::size_t most_told = 4;
-  std::string inside;
-  std::size_t count = 0;
-  for (const std::string_view known : names) {
-    if (!known.starts_with(std::string(name) + ".") || count++ >= most_told) continue;
-    inside += (inside.empty() ? "" : ", ") + in_quotes(known);
-  }
-  if (count > most_told) inside += " and " + std::to_string(count - most_told) + " more";
-  if (count > 0) return "; it has " + inside;
+  const std::string inside = names_within(name, names);
+  if (!inside.empty()) return "; it has " + inside;
   const std::string_view near = nearest_name(name, names);
   return near.empty() ? "" : "; did you mean " + in_quotes(near) + "?";
 }

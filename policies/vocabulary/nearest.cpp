@@ -57,4 +57,17 @@ std::string name_hint(std::string_view name, std::span<const std::string_view> n
   return text;
 }
 
+std::string names_within(std::string_view name, std::span<const std::string_view> names) {
+  constexpr std::size_t most_told = 4;
+  const std::string beginning = std::string(name) + ".";
+  std::string text;
+  std::size_t count = 0;
+  for (const std::string_view known : names) {
+    if (!known.starts_with(beginning) || count++ >= most_told) continue;
+    text += (text.empty() ? "'" : ", '") + std::string(known) + "'";
+  }
+  if (count > most_told) text += " and " + std::to_string(count - most_told) + " more";
+  return text;
+}
+
 }  // namespace terrane::policies

@@ -108,6 +108,11 @@ TEST(nearest, finds_what_was_meant_or_nothing) {
   EXPECT_EQ(nearest_name("", names), "");
   EXPECT_EQ(nearest_name(std::string(100'000, 'a'), names), "");
   EXPECT_THAT(name_hint("xyzzy", names), HasSubstr("known: cooldown, priority, for_each"));
+  const std::vector<std::string_view> parts = {"l.3.a",  "l.3.b", "l.3.c",
+                                               "l.33.a", "l.3.d", "l.3.e"};
+  EXPECT_EQ(names_within("l.3", parts), "'l.3.a', 'l.3.b', 'l.3.c', 'l.3.d' and 1 more");
+  EXPECT_EQ(names_within("l.33", parts), "'l.33.a'");
+  EXPECT_EQ(names_within("l.3.a", parts), "");
 }
 
 TEST(quantity, units_are_words) {
