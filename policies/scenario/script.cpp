@@ -25,6 +25,8 @@ using yaml::node_kind;
 
 using faults_list = std::vector<diagnostic>;
 
+std::string in_quotes(std::string_view text) { return "'" + std::string(text) + "'"; }
+
 // Reads one file. Holds references to what it reads and fills for its short life.
 class script_reader {
  public:
@@ -72,7 +74,11 @@ class script_reader {
   faults_list& faults_;
   std::vector<std::string> sessions_;  // those of the trace that have not ended yet
   machine_names known_;
-  std::map<std::string, double> totals_;  // of devices, as the trace has set them so far
+  struct memory {
+    std::optional<double> total;
+    double others = 0;
+  };
+  std::map<std::string, memory> memory_;  // of devices, as the trace has set it so far
 };
 
 std::vector<const node*> script_reader::items_of(const node& value) const {
@@ -301,7 +307,7 @@ void script_reader::read_set(const node& value, step& into) {
     const std::optional<subject> who = find(name);
     if (!who) continue;
     if (who->what == subject_is::device) check_memory(name.text, changes);
-    if (const node* tenant = changes.find("tenant")) known_.users.push_back(tenant->text);
+    if (const node* tenant = changes.find(setting_tenant)) known_.users.push_back(tenant->text);
     std::vector<change> all = settings_of(*who, changes, into_.start, faults_);
     std::ranges::move(all, std::back_inserter(into.changes));
   }
@@ -373,19 +379,32 @@ void script_reader::check_names(const step& s) {
 
 // Nobody uses more of a device than there is.
 void script_reader::check_memory(const std::string& device, const node& settings) {
-  const auto amount = [](const node& value) {
-    const parsed<double> bytes = parse_quantity(value.text, unit::bytes);
-    return value.kind == node_kind::scalar && bytes ? std::optional(*bytes) : std::nullopt;
+  // In bytes, those of a list that takes turns too; what is no number is told where it is read.
+  const auto amounts = [&](std::string_view name) {
+    std::vector<std::pair<double, const node*>> all;
+    const node* value = settings.find(name);
+    if (value == nullptr) return all;
+    for (const node* item : items_of(*value)) {
+      const parsed<double> bytes = parse_quantity(item->text, unit::bytes);
+      if (item->kind == node_kind::scalar && bytes) all.emplace_back(*bytes, item);
+    }
+    return all;
   };
-  if (const node* total = settings.find("total"); total != nullptr && amount(*total))
-    totals_[device] = *amount(*total);
-  const node* others = settings.find("others");
-  if (others == nullptr || !totals_.contains(device)) return;
-  for (const node* value : items_of(*others)) {
-    const std::optional<double> used = amount(*value);
-    if (!used || *used <= totals_[device]) continue;
-    fault(value->where, "'others' is " + format_bytes(*used) + ", and '" + device + "' has only " +
-                            format_bytes(totals_[device]));
+  memory& now = memory_[device];
+  const auto totals = amounts(setting_total), others = amounts(setting_others);
+  if (!totals.empty()) now.total = std::ranges::min(totals).first;
+  if (!now.total) return;
+  for (const auto& [used, at] : others) {
+    if (used <= *now.total) continue;
+    fault(at->where, in_quotes(setting_others) + " is " + format_bytes(used) + ", and '" + device +
+                         "' has only " + format_bytes(*now.total));
+  }
+  if (!others.empty()) now.others = std::min(std::ranges::max(others).first, *now.total);
+  for (const auto& [total, at] : totals) {
+    if (total >= now.others) continue;
+    fault(at->where, in_quotes(setting_total) + " is " + format_bytes(total) +
+                         ", and other programs use " + format_bytes(now.others) + " of '" + device +
+                         "' by then; set " + in_quotes(setting_others) + " as well");
   }
 }
 

@@ -33,11 +33,11 @@ struct setting {
 };
 
 constexpr setting device_settings[] = {
-    {{"total", setting_value::quantity, unit::bytes, "the device's memory"},
+    {{setting_total, setting_value::quantity, unit::bytes, "the device's memory"},
      [](machine& m, const std::string& who, const written& to, std::int64_t) {
        m.device(who).total = to.number;
      }},
-    {{"others", setting_value::quantity, unit::bytes, "memory that other programs use"},
+    {{setting_others, setting_value::quantity, unit::bytes, "memory that other programs use"},
      [](machine& m, const std::string& who, const written& to, std::int64_t) {
        m.device(who).others = to.number;
      }},
@@ -68,7 +68,7 @@ constexpr setting device_settings[] = {
 };
 
 constexpr setting session_settings[] = {
-    {{"tenant", setting_value::text, unit::count, "the user whose it is"},
+    {{setting_tenant, setting_value::text, unit::count, "the user whose it is"},
      [](machine& m, const std::string& who, const written& to, std::int64_t) {
        m.session(who).tenant = to.text;
      }},

@@ -29,6 +29,10 @@ struct setting_word {
 };
 std::vector<setting_word> setting_words(subject_is what);
 
+// Of the names, those by which a test is checked before it runs.
+inline constexpr std::string_view setting_total = "total", setting_others = "others",
+                                  setting_tenant = "tenant";
+
 // The parts of a machine that a name or a pattern means.
 std::vector<std::string> parts_like(const machine& m, std::string_view pattern);
 

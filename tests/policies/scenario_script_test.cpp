@@ -158,6 +158,16 @@ TEST(scenario_numbers, that_no_machine_has_are_refused) {
   // A card that grows has room for more.
   EXPECT_THAT(told("trace:\n  - {at: 5s, set: {gpu: {total: 16GiB, others: 9GiB}}}\n"),
               HasSubstr("ok "));
+  // One that shrinks has none for what others had before.
+  const std::string used = "trace:\n  - {at: 5s, set: {gpu: {others: 6GiB}}}\n";
+  EXPECT_THAT(told(used + "  - {at: 6s, set: {gpu: {total: 4GiB}}}\n"),
+              HasSubstr("'total' is 4 GiB, and other programs use 6 GiB of 'gpu' by then; set "
+                        "'others' as well"));
+  EXPECT_THAT(told("trace:\n  - at: 5s\n    swing: {every: 1s, gpu: {others: [6GiB, 0GiB]}}\n"
+                   "  - {at: 9s, set: {gpu: {total: 4GiB}}}\n"),
+              HasSubstr("other programs use 6 GiB"));
+  EXPECT_THAT(told(used + "  - {at: 6s, set: {gpu: {total: 4GiB, others: 1GiB}}}\n"),
+              HasSubstr("ok "));
   // A time that is wrong is one fault, and no other follows from it.
   const std::string faults = told("trace:\n  - {at: 99999999d}\n  - {at: 5s}\n");
   EXPECT_EQ(count_of("error:", faults), 1U) << faults;
