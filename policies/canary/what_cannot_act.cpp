@@ -13,7 +13,7 @@ std::string named(const rule& r) { return "policy '" + r.name + "' (" + to_strin
 
 // What a rule moves, as its file says it.
 std::string moved_by(const rule& r, const declarative_action& a) {
-  if (r.for_each == scope::part) {
+  if (r.for_each == scope::part && !r.only.empty()) {
     std::string names;
     for (const std::string& name : r.only) names += (names.empty() ? "" : ", ") + name;
     return names;
@@ -38,7 +38,7 @@ std::string why_nothing_moves(const rule& r, const snapshot& now) {
   const std::string what = named(r) + " moves '" + moved_by(r, *a) + "', and ";
   if (pinned == nullptr) return what + "the model has no such part";
   return what + "the configuration pins " +
-         (count == 1 ? pinned->name : "all " + std::to_string(count) + " of them");
+         (count == 1 ? pinned->name : "all " + std::to_string(count) + " that it matches");
 }
 
 // Whether no reading of the device can be on that side of the limit: of memory, where it has less.

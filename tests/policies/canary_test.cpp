@@ -123,7 +123,18 @@ TEST_F(canary, tells_what_can_never_act_on_this_machine) {
   EXPECT_THAT(told(hot, "layers"), IsEmpty());
   EXPECT_THAT(told(hot, "layer.0.*"),
               ElementsAre("policy 'p' (p.yaml:3:5) moves 'layer.0.*', and the configuration pins "
-                          "all 2 of them"));
+                          "all 2 that it matches"));
+  m.part("layer.1.attn").pinned = m.part("layer.1.ffn").pinned = true;
+  const std::string on_battery =
+      "    enter: {metric: host.on_battery, is: true}\n"
+      "    leave: {metric: host.on_battery, is: false}\n";
+  EXPECT_THAT(told(on_battery, "parts", "part"),
+              ElementsAre("policy 'p' (p.yaml:3:5) moves 'parts', and the configuration pins all 4 "
+                          "that it matches"));
+  EXPECT_THAT(
+      told("    only: layer.1.ffn\n" + on_battery, "parts", "part"),
+      ElementsAre(HasSubstr("moves 'layer.1.ffn', and the configuration pins layer.1.ffn")));
+  m.part("layer.1.attn").pinned = m.part("layer.1.ffn").pinned = false;
   EXPECT_THAT(told(hot, "experts"),
               ElementsAre(HasSubstr("moves 'experts', and the model has no")));
   EXPECT_THAT(told(hot, "layer.9.*"), ElementsAre(HasSubstr("the model has no such part")));
