@@ -99,9 +99,9 @@ std::string assume(snapshot& s, const assumption& a) {
   if (metric == nullptr)
     return "there is no metric '" + a.metric + "'" + name_hint(a.metric, metric_names());
   if (!std::isfinite(a.value)) return "the value of '" + a.metric + "' must be a number";
-  if (!is_possible(metric->measured_in, a.value)) {
+  if (!is_possible(metric->id, a.value)) {
     return "'" + a.metric + "' is never " + format_quantity(a.value, metric->measured_in) +
-           ": it is " + said_of(metric->measured_in);
+           ": it is " + (metric->most ? "a share, not below 0" : said_of(metric->measured_in));
   }
   if (std::string why = set_reading(s, a.object, *metric, {a.value, s.time_ms, 1000}); !why.empty())
     return why;

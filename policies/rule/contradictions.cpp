@@ -207,7 +207,7 @@ std::vector<all_terms> ways(const condition& c) {
 }
 
 value_set values_of(const all_terms& terms, metric_id id) {
-  value_set all = value_set::possible(metric(id).measured_in);
+  value_set all = value_set::possible(id);
   for (const term* t : terms)
     if (t->metric == id) all = all.meet(value_set::of(*t));
   return all;

@@ -40,11 +40,17 @@ range range_of(unit u) {
   return {-unlimited, unlimited};
 }
 
+range range_of(const metric_entry& m) {
+  const range all = range_of(m.measured_in);
+  return {all.from, m.most.value_or(all.to)};
+}
+
 }  // namespace
 
-value_set value_set::possible(unit u) {
+value_set value_set::possible(metric_id id) {
+  const unit u = metric(id).measured_in;
   const bool is_whole = u == unit::truth || u == unit::weekday;
-  const range all = range_of(u);
+  const range all = range_of(metric(id));
   return value_set({{all.from - (is_whole ? half : 0), all.to + (is_whole ? half : 0)}});
 }
 
@@ -77,7 +83,7 @@ value_set value_set::of(const term& t) {
         pieces = {{-unlimited, from}, {to, unlimited}};
       break;
   }
-  return value_set(std::move(pieces)).meet(possible(u));
+  return value_set(std::move(pieces)).meet(possible(t.metric));
 }
 
 value_set value_set::meet(const value_set& other) const {
@@ -91,9 +97,9 @@ value_set value_set::meet(const value_set& other) const {
   return value_set(std::move(both));
 }
 
-bool is_possible(unit u, double value) {
-  const range all = range_of(u);
-  const bool fits = u != unit::truth || value == all.from || value == all.to;
+bool is_possible(metric_id id, double value) {
+  const range all = range_of(metric(id));
+  const bool fits = metric(id).measured_in != unit::truth || value == all.from || value == all.to;
   return fits && value >= all.from && value <= all.to;
 }
 

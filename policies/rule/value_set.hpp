@@ -11,9 +11,9 @@ namespace terrane::policies {
 
 class value_set {
  public:
-  // All that a metric of that unit can be: no share is above the whole, nothing that is counted is
-  // below zero.
-  static value_set possible(unit u);
+  // All that the metric can be: no share of a whole is above it, though the draw of power may pass
+  // its limit, and nothing that is counted is below zero.
+  static value_set possible(metric_id id);
   // Those of the possible ones at which the comparison holds.
   static value_set of(const term& t);
 
@@ -30,7 +30,7 @@ class value_set {
   std::vector<piece> pieces_;
 };
 
-// Whether a metric of that unit can have the value.
-bool is_possible(unit u, double value);
+// Whether the metric can have the value.
+bool is_possible(metric_id id, double value);
 
 }  // namespace terrane::policies

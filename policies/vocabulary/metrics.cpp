@@ -1,6 +1,7 @@
 // The rows of the vocabulary's table that are metrics. A metric of something new to measure is a
 // field of the snapshot and a row here; readings by hand and both languages follow.
 #include <algorithm>
+#include <limits>
 
 #include "policies/vocabulary/table.hpp"
 
@@ -84,6 +85,12 @@ constexpr metric_entry short_of(resource what, metric_entry m) {
   return m;
 }
 
+// A share of what is only a mark: it may be passed.
+constexpr metric_entry beyond_the_whole(metric_entry m) {
+  m.most = std::numeric_limits<double>::infinity();
+  return m;
+}
+
 constexpr metric_entry
     metric_table[] =
         {
@@ -145,10 +152,13 @@ constexpr metric_entry
             measured<&device_state::power_limit_w>(metric_id::power_limit_w, "power_limit_w",
                                                    unit::watts, "the power the device may draw",
                                                    "300W"),
-            short_of(resource::work,
-                     {metric_id::power_ratio, "power_ratio", scope::device, unit::ratio,
-                      "share of its power limit that the device draws", "95%",
-                      [](ref o) { return share(o.device->power_w, o.device->power_limit_w); }}),
+            short_of(
+                resource::work,
+                // Firmware holds the draw to its limit on average only.
+                beyond_the_whole(
+                    {metric_id::power_ratio, "power_ratio", scope::device, unit::ratio,
+                     "share of its power limit that the device draws", "95%",
+                     [](ref o) { return share(o.device->power_w, o.device->power_limit_w); }})),
             measured<&device_state::utilisation>(
                 metric_id::utilisation, "utilisation", unit::ratio,
                 "share of time in which the device computed, for anyone", "80%"),
@@ -159,9 +169,10 @@ constexpr metric_entry
                      measured<&device_state::throttled_by_power>(
                          metric_id::throttle_power, "throttle.power", unit::truth,
                          "whether its power limit or supply makes the device slow down", "true")),
-            measured<&device_state::fan_ratio>(
+            // Drivers report some fans above what they call full speed.
+            beyond_the_whole(measured<&device_state::fan_ratio>(
                 metric_id::fan_ratio, "fan_ratio", unit::ratio,
-                "share of full speed at which the device's fan turns", "90%"),
+                "share of full speed at which the device's fan turns", "90%")),
             {metric_id::context_tokens, "context.tokens", scope::session, unit::tokens,
              "tokens in the session's context", "8192",
              [](ref o) { return counted(o, o.session->context_tokens); }},

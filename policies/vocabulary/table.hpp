@@ -135,6 +135,8 @@ struct metric_entry {
   reading host_state::*host_field = nullptr;
   // Of what there is too little when it is beyond its limit.
   resource short_of = resource::unknown;
+  // The largest that it can be, where that is not the largest of its unit; infinity: there is none.
+  std::optional<double> most = std::nullopt;
 };
 
 std::span<const metric_entry> metrics();

@@ -75,6 +75,25 @@ TEST(contradictions, a_condition_that_no_reading_meets_is_a_fault) {
               IsEmpty());
 }
 
+// Firmware holds the draw to its limit on average, and drivers report fans above full speed.
+TEST(contradictions, what_may_be_above_the_whole_may_be_asked_for) {
+  written p = drain;
+  p.action = "{move: layers, until: all, to: cpu}";
+  for (const std::string metric : {"power_ratio", "fan_ratio"}) {
+    p.enter = "{metric: " + metric + ", above: 105%}";
+    p.leave = "{metric: " + metric + ", below: 90%}";
+    EXPECT_THAT(faults_of({p}), IsEmpty());
+    p.leave = "{metric: " + metric + ", below: 0%}";
+    EXPECT_THAT(faults_of({p}), ElementsAre(HasSubstr("below 0 %")));
+  }
+  for (const metric_entry& m : metrics()) {
+    const bool may_pass = m.id == metric_id::power_ratio || m.id == metric_id::fan_ratio;
+    if (m.measured_in == unit::ratio) {
+      EXPECT_EQ(is_possible(m.id, 1.05), may_pass) << m.name;
+    }
+  }
+}
+
 TEST(contradictions, who_brings_back_what_another_takes_away_at_the_same_level) {
   written overlapping = fill;
   overlapping.enter = "{metric: vram.used_ratio, below: 90%}";

@@ -82,6 +82,9 @@ TEST(what_if, refuses_what_no_machine_reads) {
   EXPECT_EQ(assume(s, {"vram.used_ratio", "vulkan", -3}),
             "'vram.used_ratio' is never -300 %: it is a share of a whole, from 0 to 1");
   EXPECT_NE(assume(s, {"vram.used_ratio", "vulkan", 97}), "");
+  EXPECT_EQ(assume(s, {"fan_ratio", "vulkan", 1.2}), "");
+  EXPECT_EQ(assume(s, {"fan_ratio", "vulkan", -1}),
+            "'fan_ratio' is never -100 %: it is a share, not below 0");
   EXPECT_NE(assume(s, {"vram.used", "vulkan", -1}), "");
   EXPECT_EQ(assume(s, {"vram.used", "vulkan", 900e9}), "vulkan:abc has only 954 MiB");
   EXPECT_EQ(assume(s, {"temp_c", "vulkan", -10}), "");
