@@ -291,7 +291,9 @@ void lint_levels(const rule& relieves_it, const rule& fills, const rule& told_at
 }
 
 void lint_condition(const condition& c, std::string_view key, std::vector<diagnostic>& faults) {
-  for (const all_terms& way : ways(c)) {
+  const std::vector<all_terms> all = ways(c);
+  const bool only = all.size() == 1;
+  for (const all_terms& way : all) {
     for (const term* last : way) {
       const all_terms others(way.begin(), std::ranges::find(way, last) + 1);
       if (!values_of(others, last->metric).empty()) continue;
@@ -299,8 +301,9 @@ void lint_condition(const condition& c, std::string_view key, std::vector<diagno
       for (const term* t : others)
         if (t->metric == last->metric)
           told += told.empty() ? text_of(*t) : " and " + limit_text(*t) + " at once";
-      faults.push_back(
-          {severity::error, last->where, in_quotes(key) + " can never hold: no value is " + told});
+      const std::string which =
+          (only ? "" : "one of the conditions of ") + in_quotes(key) + " can never hold";
+      faults.push_back({severity::error, last->where, which + ": no value is " + told});
       break;
     }
   }

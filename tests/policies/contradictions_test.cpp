@@ -69,7 +69,8 @@ TEST(contradictions, a_condition_that_no_reading_meets_is_a_fault) {
               ElementsAre(HasSubstr("no value is 'vram.used_ratio' above 100 %")));
   EXPECT_THAT(entering("{any_of: [{metric: temp_c, above: 80C}, {metric: vram.free, below: 0}, "
                        "{metric: vram.used_ratio, above: 60%}]}"),
-              ElementsAre(HasSubstr("no value is 'vram.free' below 0 B")));
+              ElementsAre(HasSubstr("error: one of the conditions of 'enter' can never hold: no "
+                                    "value is 'vram.free' below 0 B")));
   EXPECT_THAT(entering("{any_of: [{metric: temp_c, above: 80C}, {metric: temp_c, below: 10C}, "
                        "{metric: vram.used_ratio, above: 60%}]}"),
               IsEmpty());
