@@ -120,16 +120,30 @@ compiled compile_all(const std::vector<policy_source>& sources) {
   return all;
 }
 
+// What can never be, which was no fault when recordings were made that are replayed today.
+void lint_what_can_never_be(const std::vector<rule>& rules, std::vector<diagnostic>& faults) {
+  for (const rule& r : rules) lint_conditions(r, faults);
+  if (std::ranges::none_of(faults, is_error)) lint_contradictions(rules, faults);
+}
+
+std::vector<diagnostic> faults_of(const std::vector<policy_source>& sources) {
+  compiled all = compile_all(sources);
+  lint_what_can_never_be(all.rules, all.faults);
+  return std::move(all.faults);
+}
+
 }  // namespace
 
 policy_set::load_result<policy_set_ptr> policy_set::from_sources(
     const std::vector<policy_source>& sources) {
   auto set = as_recorded(sources);
-  if (!set) return set;
-  std::vector<diagnostic> faults;
-  lint_contradictions((*set)->rules(), faults);
-  if (!faults.empty()) return tl::unexpected(std::move(faults));
-  return set;
+  if (!set) return tl::unexpected(faults_of(sources));
+  std::vector<diagnostic> faults = (*set)->warnings();
+  lint_what_can_never_be((*set)->rules(), faults);
+  if (std::ranges::any_of(faults, is_error)) return tl::unexpected(std::move(faults));
+  std::shared_ptr<policy_set> linted(new policy_set(**set));
+  linted->warnings_ = std::move(faults);
+  return policy_set_ptr(std::move(linted));
 }
 
 policy_set::load_result<policy_set_ptr> policy_set::as_recorded(
@@ -155,8 +169,7 @@ policy_set::load_result<policy_set_ptr> policy_set::load(const std::vector<fs::p
   for (const fs::path& p : paths) read_path(p, sources, faults);
   std::ranges::move(further, std::back_inserter(sources));
   if (faults.empty()) return from_sources(sources);
-  compiled rest = compile_all(sources);
-  std::ranges::move(rest.faults, std::back_inserter(faults));
+  std::ranges::move(faults_of(sources), std::back_inserter(faults));
   return tl::unexpected(std::move(faults));
 }
 

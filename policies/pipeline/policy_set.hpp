@@ -48,7 +48,7 @@ class policy_set {
                                           std::vector<policy_source> further = {});
   // The same from texts at hand; touches no file.
   static load_result<policy_set_ptr> from_sources(const std::vector<policy_source>& sources);
-  // Of what was in force once, for replays: taken though its policies contradict each other.
+  // Of what was in force once, for replays: taken though of its policies some can never be obeyed.
   static load_result<policy_set_ptr> as_recorded(const std::vector<policy_source>& sources);
   // A set without policies.
   static policy_set_ptr empty();

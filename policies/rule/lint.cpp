@@ -5,7 +5,6 @@
 #include <map>
 
 #include "policies/planner/objects.hpp"
-#include "policies/rule/contradictions.hpp"
 #include "policies/vocabulary/nearest.hpp"
 #include "policies/vocabulary/quantity.hpp"
 
@@ -359,7 +358,6 @@ void lint_rule(const rule& r, std::vector<diagnostic>& faults) {
   }
   lint_metrics(r, r.enter, faults);
   lint_metrics(r, r.leave, faults);
-  lint_conditions(r, faults);
   lint_bands(r, faults);
   lint_metrics(r, r.emergency, faults);
   lint_emergency(r, faults);

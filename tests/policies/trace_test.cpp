@@ -265,13 +265,7 @@ TEST(trace, lines_that_are_missing_or_out_of_order_end_it) {
   EXPECT_THAT(joined(lines).fault->message, HasSubstr("tick 8 comes after tick 6"));
 }
 
-// Lint has learnt since what contradicts each other; what was in force is replayed all the same.
-TEST(trace, policies_that_would_be_refused_today_replay) {
-  const std::vector<policy_source> sources = {
-      {"t.yaml", policies + "  - name: fill\n    for_each: gpu\n"
-                            "    enter: {metric: vram.used_ratio, below: 95%}\n"
-                            "    leave: {metric: vram.used_ratio, above: 97%}\n"
-                            "    do: {move: layers, from: cpu, to: itself}\n"}};
+void replays_though_refused(const std::vector<policy_source>& sources) {
   EXPECT_FALSE(policy_set::from_sources(sources));
   const auto set = policy_set::as_recorded(sources);
   ASSERT_TRUE(set.has_value()) << to_string(set.error().front());
@@ -289,6 +283,23 @@ TEST(trace, policies_that_would_be_refused_today_replay) {
   EXPECT_FALSE(r.fault) << r.fault->message;
   EXPECT_EQ(r.ticks, 1U);
   EXPECT_EQ(r.differences, 0U);
+}
+
+// Lint has learnt since what can never be; what was in force is replayed all the same.
+TEST(trace, policies_that_would_be_refused_today_replay) {
+  const std::vector<policy_source> sources = {
+      {"t.yaml", policies + "  - name: fill\n    for_each: gpu\n"
+                            "    enter: {metric: vram.used_ratio, below: 95%}\n"
+                            "    leave: {metric: vram.used_ratio, above: 97%}\n"
+                            "    do: {move: layers, from: cpu, to: itself}\n"}};
+  replays_though_refused(sources);
+  // A way to engage that never comes.
+  replays_though_refused(
+      {{"t.yaml", policies + "  - name: hot\n    for_each: gpu\n"
+                             "    enter: {any_of: [{metric: temp_c, above: 85C}, {metric: "
+                             "vram.used_ratio, above: 100%}]}\n"
+                             "    leave: {metric: temp_c, below: 70C}\n"
+                             "    do: {move: layers, until: all, to: cpu}\n"}});
 }
 
 // What a line leaves out is as in the line before, so without the first tick nothing is known.
