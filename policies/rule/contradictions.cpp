@@ -8,6 +8,7 @@
 
 #include "policies/planner/ledger.hpp"
 #include "policies/planner/objects.hpp"
+#include "policies/planner/propose.hpp"
 #include "policies/rule/value_set.hpp"
 #include "policies/vocabulary/quantity.hpp"
 
@@ -50,6 +51,21 @@ using places = std::vector<place>;
 bool meets(const place& a, const place& b) {
   const bool is_cpu = a.names == "cpu" || b.names == "cpu";
   return can_name_the_same(a.names, b.names) && !(is_cpu && (a.only_gpus || b.only_gpus));
+}
+
+// Whether all that b names on any machine a names too; where that is unclear, no.
+bool covers(const place& a, const place& b) {
+  const bool is_gpu = b.only_gpus || !can_name_the_same(b.names, "cpu");
+  if (a.only_gpus && !is_gpu) return false;
+  // b's * is taken for a letter, which a's * may stand for, and a's ? may not.
+  const bool is_unclear = a.names.find('?') != std::string::npos;
+  return a.names == b.names || (!is_unclear && matches_pattern(a.names, b.names));
+}
+
+bool covers(const places& a, const places& b) {
+  return std::ranges::all_of(b, [&](const place& one) {
+    return std::ranges::any_of(a, [&](const place& all) { return covers(all, one); });
+  });
 }
 
 bool meet(const places& a, const places& b) {
@@ -170,24 +186,31 @@ std::optional<course> course_of(const rule& r) {
 // Whether it goes elsewhere than it came from, whatever the machine.
 bool is_definite(const course& c) { return c.from.empty() || !meet(c.from, c.to); }
 
+enum class certainty { no, on_some_machines, yes };
+
 // Whether a takes what was brought to these places.
-bool takes_from(const course& a, const places& brought) {
-  return a.from.empty() ? !meet(a.to, brought) : meet(a.from, brought);
+certainty takes_from(const course& a, const places& brought) {
+  if (a.from.empty()) return meet(a.to, brought) ? certainty::no : certainty::yes;
+  if (!meet(a.from, brought)) return certainty::no;
+  return covers(a.from, brought) ? certainty::yes : certainty::on_some_machines;
 }
 
 // Whether one of them brings back what the other takes away.
-bool are_opposite(const rule& a, const rule& b) {
+certainty are_opposite(const rule& a, const rule& b) {
   const declarative_action* does_a = action_of(a);
   const declarative_action* does_b = action_of(b);
-  if (does_a == nullptr || does_b == nullptr) return false;
+  if (does_a == nullptr || does_b == nullptr) return certainty::no;
   const auto are = [&](verb one, verb other) {
     return does_a->action == one && does_b->action == other;
   };
-  if (are(verb::spill, verb::fetch) || are(verb::fetch, verb::spill)) return share_objects(a, b);
+  if (are(verb::spill, verb::fetch) || are(verb::fetch, verb::spill))
+    return share_objects(a, b) ? certainty::yes : certainty::no;
   const auto x = course_of(a), y = course_of(b);
-  if (!x || !y || !meet(x->parts, y->parts)) return false;
-  if (share_objects(a, b) && ((x->drains && y->fills) || (x->fills && y->drains))) return true;
-  return is_definite(*x) && is_definite(*y) && takes_from(*x, y->to) && takes_from(*y, x->to);
+  if (!x || !y || !meet(x->parts, y->parts)) return certainty::no;
+  if (share_objects(a, b) && ((x->drains && y->fills) || (x->fills && y->drains)))
+    return certainty::yes;
+  if (!is_definite(*x) || !is_definite(*y)) return certainty::no;
+  return std::min(takes_from(*x, y->to), takes_from(*y, x->to));
 }
 
 // ---- When a rule engages
@@ -257,15 +280,19 @@ std::string hold_together(const rule& a, const rule& b) {
 std::string named(const rule& r) { return in_quotes(r.name) + " (" + to_string(r.where) + ")"; }
 
 void lint_opposites(const rule& a, const rule& b, std::vector<diagnostic>& faults) {
-  if (a.priority != b.priority || !are_opposite(a, b)) return;
+  if (a.priority != b.priority) return;
+  const certainty how = are_opposite(a, b);
+  if (how == certainty::no) return;
   const std::string together = hold_together(a, b);
   if (together.empty()) return;
-  faults.push_back({severity::error, b.where,
-                    "policy " + in_quotes(b.name) + " contradicts " + named(a) +
-                        ": one brings back what the other takes away, and both engage at " +
-                        together +
-                        "; set the levels apart, or give the one that is to win a higher "
-                        "'priority'"});
+  const bool is_certain = how == certainty::yes;
+  faults.push_back(
+      {is_certain ? severity::error : severity::warning, b.where,
+       "policy " + in_quotes(b.name) + (is_certain ? " contradicts " : " may contradict ") +
+           named(a) + ": " + (is_certain ? "" : "on some machines ") +
+           "one brings back what the other takes away, and both engage at " + together +
+           "; set the levels apart, or give the one that is to win a higher "
+           "'priority'"});
 }
 
 // Where `fills` is to bring an object past the level down to which `relieves_it` keeps it.

@@ -1,6 +1,7 @@
 // What can never be: a condition that no reading meets, two policies that undo each other, and one
-// that is to fill a device further than another allows. Found in the files alone, so only what is
-// certain on every machine is told. Pure; any thread.
+// that is to fill a device further than another allows. Found in the files alone: what is so
+// wherever there are devices of the names that both speak of is an error, what depends on which
+// devices a target turns out to be is a warning. Pure; any thread.
 #pragma once
 
 #include <vector>
@@ -15,7 +16,9 @@ void lint_conditions(const rule& r, std::vector<diagnostic>& faults);
 
 // Appends what contradicts each other among rules, at the second of the two and naming the first:
 // - Policies of one priority that engage on the same readings, of which one brings back what the
-//   other takes away. A higher priority says which is to win, so that is no contradiction.
+//   other takes away: an error where that takes from every place that the other brings it to, a
+//   warning where only from some. A higher priority says which is to win, so that is no
+//   contradiction.
 // - A policy that fills a device up to a level past the one down to which another relieves it:
 //   nothing is put there beyond that.
 // Policies in shadow mode act on nothing, and what a Lua plan does is known only when it is run.

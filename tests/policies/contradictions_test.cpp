@@ -175,6 +175,35 @@ TEST(contradictions, parts_that_two_policies_send_to_different_places) {
   EXPECT_THAT(faults_of({sleeps, wakes}), ElementsAre(HasSubstr("'wakes' contradicts 'sleeps'")));
 }
 
+// Which card "most_free_gpu" is, depends on the machine: it may be the one that is emptied.
+TEST(contradictions, what_depends_on_the_machine_is_a_warning) {
+  written empty_old = {"away",
+                       "gpu",
+                       "{metric: host.on_battery, is: false}",
+                       "{metric: host.on_battery, is: true}",
+                       "{move: layers, until: all, to: cpu}",
+                       "    only: \"cuda:old\"\n"};
+  written to_another = empty_old;
+  to_another.name = "speed", to_another.each = "cpu", to_another.more = "";
+  to_another.action = "{move: layers, until: all, to: most_free_gpu}";
+  EXPECT_THAT(faults_of({empty_old, to_another}),
+              ElementsAre(AllOf(
+                  StartsWith("p.yaml:10:5: warning: policy 'speed' may contradict 'away' (p.yaml:3"
+                             ":5): on some machines one brings back what the other takes away"),
+                  HasSubstr("higher 'priority'"))));
+  to_another.action = "{move: layers, until: all, to: \"cuda:new\"}";
+  EXPECT_THAT(faults_of({empty_old, to_another}), IsEmpty());
+  // Where all that one can bring them to is emptied by the other, it is certain.
+  for (const std::string to : {"\"cuda:old\"", "cuda", "most_free_gpu"}) {
+    to_another.action = "{move: layers, until: all, to: " + to + "}";
+    written all_cards = empty_old;
+    all_cards.more = to == "\"cuda:old\"" ? empty_old.more : "";
+    EXPECT_THAT(faults_of({all_cards, to_another}),
+                ElementsAre(HasSubstr("error: policy 'speed' contradicts 'away'")))
+        << to;
+  }
+}
+
 TEST(contradictions, a_level_that_another_policy_never_lets_be_reached) {
   written greedy = fill;
   greedy.leave = "{metric: vram.used_ratio, above: 75%}";
