@@ -81,7 +81,7 @@ TEST(contradictions, what_may_be_above_the_whole_may_be_asked_for) {
   written p = drain;
   p.action = "{move: layers, until: all, to: cpu}";
   for (const std::string metric : {"power_ratio", "fan_ratio"}) {
-    p.enter = "{metric: " + metric + ", above: 105%}";
+    p.enter = "{metric: " + metric + ", above: 100%}";
     p.leave = "{metric: " + metric + ", below: 90%}";
     EXPECT_THAT(faults_of({p}), IsEmpty());
     p.leave = "{metric: " + metric + ", below: 0%}";

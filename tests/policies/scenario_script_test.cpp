@@ -167,7 +167,7 @@ TEST(scenario_numbers, that_no_machine_has_are_refused) {
                    "  - {at: 9s, set: {gpu: {total: 4GiB}}}\n"),
               HasSubstr("other programs use 6 GiB"));
   EXPECT_THAT(told(used + "  - {at: 6s, set: {gpu: {total: 4GiB, others: 1GiB}}}\n"),
-              HasSubstr("ok "));
+              Not(HasSubstr("error:")));
   // A time that is wrong is one fault, and no other follows from it.
   const std::string faults = told("trace:\n  - {at: 99999999d}\n  - {at: 5s}\n");
   EXPECT_EQ(count_of("error:", faults), 1U) << faults;
