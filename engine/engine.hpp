@@ -190,6 +190,7 @@ struct kv_share {
   std::uint64_t empty_bytes = 0;  // of the open ones, reserved: no token is in them yet
   std::uint64_t past_bytes = 0;   // of the full ones, that no query sees again: never copied
   std::uint64_t away_bytes = 0;   // of all, not on the device of their part
+  std::uint64_t elsewhere_bytes = 0;  // not here, though the part that they belong to is
 };
 struct session_status {
   session_id id = 0;

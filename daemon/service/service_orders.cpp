@@ -1,6 +1,7 @@
 // The part of the service that takes standing orders: policies off and on, devices given back.
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "daemon/journal/log.hpp"
 #include "daemon/service/service.hpp"
@@ -173,8 +174,11 @@ void service::end_yield(const ipc::caller&, ipc::end_yield_request request,
       name = e.devices()[*usable]->info().name;
     }
     ipc::end_yield_reply r;
+    std::map<std::string, std::int64_t> held;  // before the loop can begin to bring it home
+    for (const policies::yield_order& y : loop.standing().yields(loop.now_ms()))
+      held[y.device] = held_away(loop, y.device);
     for (const std::string& device : loop.standing().end_yield(name))
-      r.ended.push_back({device, held_away(loop, device)});
+      r.ended.push_back({device, held[device]});
     r.not_kept = write_down(loop);
     to.finish(r);
   });

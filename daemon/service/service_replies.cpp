@@ -317,9 +317,9 @@ void service::fetch_kv(const ipc::caller& who, ipc::fetch_kv_request request,
   with_own_session(
       who, request.session, to,
       [this, who, request, to](engine::inference_engine& e, const engine::session_status& s) {
-        for (const engine::part_status& p : e.status().parts)  // they come beside these
-          if (p.kv_elsewhere_bytes > 0)
-            if (const auto yields = why_yields(e.devices()[p.device]->info().name))
+        for (std::size_t d = 0; d < s.kv.size(); d++)
+          if (s.kv[d].elsewhere_bytes > 0)
+            if (const auto yields = why_yields(e.devices()[d]->info().name))
               return to.fail(*yields);
         move_kv({s.id, 0, std::nullopt}, request.revision, user(who), to);
       });

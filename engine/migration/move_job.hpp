@@ -71,8 +71,9 @@ struct move_job {
   std::atomic<bool> cancelled{false};
   std::atomic<bool> overtaken{false};  // given up because a device was lost
   bool committing = false;
-  bool unasked = false;  // away from a lost device: nobody gives it up
-  bool claims = false;   // as move_request says
+  bool unasked = false;             // away from a lost device: nobody gives it up
+  bool claims = false;              // as move_request says
+  std::vector<part_index> claimed;  // once it is carried out
 
   // What the commit took out of use; freed by the mover's thread, outside the pause.
   std::unique_ptr<execution_plan> old_plan;

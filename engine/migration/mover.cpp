@@ -242,7 +242,8 @@ result<void> mover::prepare(move_job& job) {
   loop_.while_still([&] {
     loop_.delay().watch();
     job.parts_after = loop_.placement().parts;
-    if (job.claims) loop_.claim(job.status);
+    for (const part_move& m : job.status.parts)
+      if (job.claims && job.parts_after[m.part] == m.device) job.claimed.push_back(m.part);
     {
       std::lock_guard lock(guard_);
       std::erase_if(job.status.parts,
@@ -254,6 +255,7 @@ result<void> mover::prepare(move_job& job) {
   job.blocks_after.resize(job.parts_after.size());
   loop_.finish_releases();  // their room counts
   if (job.status.parts.empty() && job.pages.empty()) {
+    loop_.while_still([&] { loop_.claim(job); });
     std::lock_guard lock(guard_);
     job.status.nothing_moved = true;
     job.status.revision = loop_.revision();

@@ -507,7 +507,10 @@ std::vector<kv_share> step_loop::kv_of(const session& s) const {
       const std::uint32_t at = s.pages[layer][p]->device();
       kv_share& here = out[at];
       here.bytes += bytes;
-      if (at != home) here.away_bytes += bytes;
+      if (at != home) {
+        here.away_bytes += bytes;
+        out[home].elsewhere_bytes += bytes;
+      }
       if (s.page_is_empty(p)) here.empty_bytes += bytes;
       if (!s.page_is_full(p))
         here.open_bytes += bytes;

@@ -79,8 +79,9 @@ class step_loop {
   // Records the plan again, with the tuning that devices have now.
   void renew_plan();
 
-  // Parts of a move that are where it takes them are there by it from now on. Through while_still.
-  void claim(const move_status& by);
+  // Parts that a move has found where it takes them are there by it from now on. Through
+  // while_still.
+  void claim(const move_job& job);
   // Moves: adds the pages that the job still lacks and says which of them are full. Returns true
   // when nothing is left to prepare. Through while_still.
   bool survey(move_job& job);

@@ -128,11 +128,10 @@ std::uint64_t step_loop::pages_state() const {
   return state;
 }
 
-void step_loop::claim(const move_status& by) {
-  for (const part_move& m : by.parts) {
-    if (placement().parts[m.part] != m.device) continue;
-    parts_[m.part].by = by.by;
-    parts_[m.part].reason = by.reason;
+void step_loop::claim(const move_job& job) {
+  for (const part_index p : job.claimed) {
+    parts_[p].by = job.status.by;
+    parts_[p].reason = job.status.reason;
   }
 }
 
@@ -323,6 +322,7 @@ result<step_loop::commit_report> step_loop::commit(move_job& job) {
     parts_[p] = {std::move(job.blocks_after[p]), std::chrono::system_clock::now(),
                  std::chrono::steady_clock::now(), job.status.by, job.status.reason};
   }
+  claim(job);
   decode_before_ = {revision_, job.old_plan->where().parts, std::move(decode_times_)};
   decode_times_.assign(rooms_.size(), {});
   pace_ = prompt_pace(shape_.rows);

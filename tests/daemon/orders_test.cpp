@@ -1,6 +1,7 @@
 // Standing orders: a device is given back and returns, policies are switched off.
 #include "daemon/loop/orders.hpp"
 
+#include <array>
 #include <future>
 #include <thread>
 
@@ -8,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "daemon/service/service.hpp"
+#include "tests/bench/bench_model.hpp"
 #include "tests/daemon/fixture.hpp"
 
 namespace terrane::daemon {
@@ -113,6 +115,40 @@ TEST_F(orders_test, nobody_moves_anything_to_a_device_that_yields) {
   EXPECT_EQ(move_to("cpu").error.value_or(""), "");
   now_ms += 3'600'000;  // it is over, whether the loop has looked or not
   EXPECT_EQ(move_to("vulkan").error.value_or(""), "");
+}
+
+// A session's KV comes back beside its parts; that of another session is not asked about.
+TEST_F(orders_test, kv_is_not_sent_to_a_device_that_yields) {
+  std::array<engine::session_id, 2> sessions{};
+  for (engine::session_id& id : sessions) {
+    engine::generate_request r;
+    r.keep = true;
+    r.prompt.assign(130, 1);
+    r.max_tokens = 1;
+    const auto reply = std::make_shared<bench::recorder>();
+    const result<engine::session_id> accepted = t.engine->generate(std::move(r), reply);
+    ASSERT_TRUE(accepted.has_value());
+    id = *accepted;
+    reply->wait();
+  }
+  const auto spill = [&](engine::session_id id, const std::string& device) {
+    return answered([&](const ipc::varlink::reply& to) {
+      answers.spill_kv(root, {static_cast<std::int64_t>(id), device, std::nullopt, std::nullopt},
+                       ipc::answer<ipc::kv_reply>(to));
+    });
+  };
+  const auto fetch = [&](engine::session_id id) {
+    return answered([&](const ipc::varlink::reply& to) {
+      answers.fetch_kv(root, {static_cast<std::int64_t>(id), std::nullopt},
+                       ipc::answer<ipc::kv_reply>(to));
+    });
+  };
+  EXPECT_EQ(spill(sessions[0], "cpu").error.value_or(""), "");
+  loop.standing().yield({.device = "vulkan:card", .by = "user 0"}, *t.engine->devices()[1]);
+  EXPECT_EQ(fetch(sessions[0]).error, "io.terrane.Control.DeviceYields");
+  EXPECT_EQ(fetch(sessions[1]).error.value_or(""), "");
+  EXPECT_EQ(spill(sessions[1], "vulkan").error, "io.terrane.Control.DeviceYields");
+  EXPECT_EQ(spill(sessions[1], "cpu").error.value_or(""), "");
 }
 
 TEST_F(orders_test, orders_stand_in_every_list) {

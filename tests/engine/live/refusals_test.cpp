@@ -72,6 +72,23 @@ TEST(refusals, a_move_of_what_is_there_changes_nothing) {
   EXPECT_TRUE(e->status().parts[0].moved_at.has_value());
 }
 
+// Of a move that finds one part where it is to be and no room for another.
+TEST(refusals, a_move_that_fails_owns_nothing) {
+  auto e = tiny_engine();
+  engine::move_request mixed;
+  mixed.parts = {{0, 0}, {1, 1}};
+  mixed.by = "user 7";
+  mixed.claims = true;
+  e->devices()[1]->set_budget_bytes(1);
+  const engine::move_status moved = bench::move_and_wait(*e, mixed);
+  EXPECT_EQ(moved.state, engine::move_state::failed);
+  EXPECT_EQ(e->status().parts[0].by, "start");
+  e->devices()[1]->set_budget_bytes(0);
+  EXPECT_EQ(bench::move_and_wait(*e, mixed).state, engine::move_state::committed);
+  EXPECT_EQ(e->status().parts[0].by, "user 7");
+  EXPECT_EQ(e->status().parts[1].by, "user 7");
+}
+
 TEST(refusals, a_token_outside_the_vocabulary) {
   auto e = tiny_engine();
   engine::generate_request r = request(*e, 3, 5);

@@ -127,6 +127,8 @@ TEST(replies, tell_what_of_their_pages_is_full) {
   const engine::engine_status now = e->status();
   EXPECT_EQ(now.sessions.at(0).kv.at(1).bytes, full);
   EXPECT_EQ(now.sessions.at(0).kv.at(1).away_bytes, full);
+  EXPECT_EQ(now.sessions.at(0).kv.at(0).elsewhere_bytes, full);
+  EXPECT_EQ(now.sessions.at(0).kv.at(1).elsewhere_bytes, 0U);
   EXPECT_TRUE(spill({}, 0).nothing_moved);  // nothing that is full lies beside its parts
   EXPECT_EQ(spill(1, 0).bytes_done, full);
   EXPECT_EQ(e->status().sessions.at(0).kv.at(1).bytes, 0U);
