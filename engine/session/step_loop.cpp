@@ -95,7 +95,6 @@ void step_loop::loop() {
       step(state);
       continue;
     }
-    delay_.interrupt();
     state.unlock();
     {
       std::unique_lock lock(guard_);
@@ -196,10 +195,9 @@ void step_loop::step(std::unique_lock<std::mutex>& state) {
   // Before the tokens are given: a reply that ends may put another plan in this one's place.
   if (decodes) note_decode_times();
   hand_out();
-  const steady_time end = std::chrono::steady_clock::now();
-  if (!decodes) return delay_.interrupt();
-  delay_.token(static_cast<std::uint32_t>(spans_.size()), end);
-  const double seconds = ms_between(begin, end) / 1000.0;
+  const double seconds = ms_between(begin, std::chrono::steady_clock::now()) / 1000.0;
+  if (!decodes) return;
+  delay_.token(static_cast<std::uint32_t>(spans_.size()), ran_ms);
   const double now = static_cast<double>(spans_.size()) / seconds;
   decode_tok_s_ = decode_tok_s_ == 0 ? now : 0.9 * decode_tok_s_ + 0.1 * now;
 }

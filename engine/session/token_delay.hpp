@@ -1,13 +1,12 @@
-// What replies lose while a move is prepared beside them: how much longer than usual their tokens
-// take, so that copying can rest in between. A token's time is the gap since the one before, which
-// holds all that is felt of it.
+// What replies lose while a move is prepared beside them: how much longer than usual devices take
+// for a token, so that copying can rest in between. What else a token may wait for, who reads it
+// for one, is not the copies' doing and does not count.
 //
 // One thread at a time.
 #pragma once
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -16,32 +15,25 @@ namespace terrane::engine {
 
 class token_delay {
  public:
-  using time = std::chrono::steady_clock::time_point;
-
-  // A step has given each of so many replies a token.
-  void token(std::uint32_t replies, time now) {
-    if (replies != replies_) gaps_ = 0;  // what is usual is not known any more
-    if (last_ && replies == replies_) {
-      const double gap = std::chrono::duration<double, std::milli>(now - *last_).count();
-      if (!watching_)
-        kept_[gaps_++ % kept_.size()] = gap;
-      else if (usual_ms_)
-        lost_ms_ += gap - *usual_ms_;
-    } else {
+  // A step that gave each of so many replies a token took the devices `ms`.
+  void token(std::uint32_t replies, double ms) {
+    if (replies != replies_) {  // what is usual is not known any more
+      taken_ = 0;
       usual_ms_.reset();
     }
     replies_ = replies;
-    last_ = now;
+    if (!watching_)
+      kept_[taken_++ % kept_.size()] = ms;
+    else if (usual_ms_)
+      lost_ms_ += ms - *usual_ms_;
   }
-  // Something else was done, or nothing: the next gap is not a token's.
-  void interrupt() { last_.reset(); }
 
-  // From here on gaps are compared with the median of the latest, until ignore().
+  // From here on tokens are compared with the median of the latest, until ignore().
   void watch() {
     watching_ = true;
     lost_ms_ = 0;
     usual_ms_.reset();
-    const std::size_t count = std::min(gaps_, kept_.size());
+    const std::size_t count = std::min(taken_, kept_.size());
     if (count < fewest) return;
     std::array<double, kept> sorted = kept_;
     const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(count / 2);
@@ -57,9 +49,8 @@ class token_delay {
   static constexpr std::size_t kept = 16, fewest = 4;
 
   std::array<double, kept> kept_{};
-  std::size_t gaps_ = 0;
+  std::size_t taken_ = 0;
   std::uint32_t replies_ = 0;
-  std::optional<time> last_;
   bool watching_ = false;
   std::optional<double> usual_ms_;
   double lost_ms_ = 0;
