@@ -85,7 +85,8 @@ result<outcome> run_reply(engine::inference_engine& e, const exact_options& opti
     return 1 + std::size_t{m} * (options.tokens - 1) / std::max(1U, moves);
   };
   // A small model would be done before its moves are: while they lag, tokens wait as long as a move
-  // is heard to copy. When it is not, it waits for the loop that is held here.
+  // is heard to copy. When it is not, it waits for the loop that is held here, or compiles: the
+  // longer it is overdue, the longer a token waits, so that no reply runs out of tokens.
   constexpr std::chrono::milliseconds copying{60}, a_little{250}, at_most{5000};
   std::atomic<std::uint32_t> committed{0};
   std::atomic<steady_time> heard{std::chrono::steady_clock::now()};
@@ -93,7 +94,8 @@ result<outcome> run_reply(engine::inference_engine& e, const exact_options& opti
     const steady_time begin = std::chrono::steady_clock::now();
     while (committed < moves && tokens >= due(committed + 1)) {
       const steady_time now = std::chrono::steady_clock::now();
-      if ((now - begin > a_little && now - heard.load() > copying) || now - begin > at_most) return;
+      const auto patience = a_little * (1 + tokens - due(committed + 1));
+      if ((now - begin > patience && now - heard.load() > copying) || now - begin > at_most) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   };
