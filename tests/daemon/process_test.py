@@ -212,7 +212,7 @@ class ProcessTest(unittest.TestCase):
         self.assertGreater(diagnostic["column"], 1)
         self.assertIn("above", diagnostic["message"])
         names = [p["name"] for p in d.client().call("PolicyList")["parameters"]["policies"]]
-        self.assertEqual(names, ["first"])
+        self.assertEqual(names, ["first", "promotion"])
         file.write_text(POLICY.format(name="second"))
         d.process.send_signal(signal.SIGHUP)
         until(lambda: d.client().call("PolicyList")["parameters"]["policies"][0]["name"] == "second", "the reload")

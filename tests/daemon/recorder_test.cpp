@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "daemon/loop/control_loop.hpp"
+#include "tests/bench/bench_model.hpp"
 #include "tests/daemon/fixture.hpp"
 #include "tests/engine/live/tiny_model.hpp"
 
@@ -107,7 +108,20 @@ struct recorder_test : testing::Test {
       loop.tick();
       // A simulated second is enough for a move.
       while (!t.engine->status().moves.empty()) std::this_thread::yield();
+      hear_of_moves(loop);
     }
+  }
+  // A move is told of after it has left the list; one that follows ends after that. Else simulated
+  // seconds could pass before the loop hears of it, and it would give the move up.
+  void hear_of_moves(control_loop& loop) {
+    const bool issued =
+        loop.look([](const auto&, const auto&, const policies::pipeline_state& state, const auto&) {
+          return !state.issued.empty();
+        });
+    if (!issued) return;
+    engine::move_request nothing;
+    nothing.parts = {{0, t.engine->status().parts[0].device}};
+    EXPECT_TRUE(bench::move_and_wait(*t.engine, std::move(nothing)).nothing_moved);
   }
 };
 
