@@ -212,8 +212,8 @@ std::vector<std::pair<const intent*, candidate>> binder::in_order(const pass& p)
                              [](const auto& one) { return one.second.score.value; });
   }
   if (p.why.relieved != nullptr && is_short_of_memory(p.r)) {
-    std::ranges::stable_partition(
-        list, [&](const auto& one) { return !stays_for_others(one.second, p); });
+    std::stable_partition(list.begin(), list.end(),
+                          [&](const auto& one) { return !stays_for_others(one.second, p); });
   }
   return list;
 }
