@@ -1,5 +1,6 @@
 #include "engine/device/cpu/worker_pool.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <new>
@@ -22,7 +23,10 @@ constexpr auto spin_alone = std::chrono::microseconds(10);
 constexpr auto spin_longest = std::chrono::microseconds(100);
 
 // From so many groups on a phase is worth waking a sleeping worker for.
-constexpr std::uint64_t groups_worth_waking = 3;
+constexpr std::uint32_t groups_worth_waking = 3;
+
+// A worker takes one of so many parts of its share at a time.
+constexpr std::uint32_t taken_at_once = 4;
 
 void pause_briefly() {
 #if defined(__x86_64__)
@@ -87,7 +91,7 @@ void run_groups(const cpu_phase& phase, std::uint32_t first, std::uint32_t count
 void worker_pool::free_memory::operator()(std::byte* p) const { std::free(p); }
 
 worker_pool::worker_pool(unsigned threads, std::size_t shared_bytes)
-    : threads_(threads), shared_bytes_(shared_bytes) {}
+    : threads_(threads), shared_bytes_(shared_bytes), shares_(std::make_unique<share[]>(threads)) {}
 
 result<std::unique_ptr<worker_pool>> worker_pool::start(unsigned threads,
                                                         std::size_t shared_bytes) {
@@ -147,26 +151,30 @@ void worker_pool::coordinate() {
       submitted_.wait(next);
     }
     if (stopping_.load()) return;
-    for (const cpu_phase& phase : queue_[next % queue_length]) run_phase(phase, shared_[0].get());
+    for (const cpu_phase& phase : queue_[next % queue_length]) run_phase(phase);
     finished_.store(next + 1);
     finished_.notify_all();
   }
 }
 
-void worker_pool::run_phase(const cpu_phase& phase, std::byte* shared) {
-  auto groups = static_cast<std::uint32_t>(groups_of(phase));
-  if (groups <= 1 || threads_ == 1) {
-    if (groups != 0) run_groups(phase, 0, groups, shared);
+void worker_pool::run_phase(const cpu_phase& phase) {
+  auto count = static_cast<std::uint32_t>(groups_of(phase));
+  if (count <= 1 || threads_ == 1) {
+    if (count != 0) run_groups(phase, 0, count, shared_[0].get());
     return;
   }
   phase_ = &phase;
   groups_done_.store(0, std::memory_order_relaxed);
-  std::uint64_t number = (ticket_.load(std::memory_order_relaxed) >> 32) + 1;
-  ticket_.store(number << 32 | groups);
-  if (groups >= groups_worth_waking && sleepers_.load() != 0) wake_workers();
-  while (take_and_run(shared)) {
+  auto begin_of = [&](unsigned worker) {
+    return static_cast<std::uint32_t>(std::uint64_t{count} * worker / threads_);
+  };
+  for (unsigned w = 0; w < threads_; w++) {
+    shares_[w].left.store({begin_of(w), begin_of(w + 1)}, std::memory_order_release);
   }
-  auto all_done = [&] { return groups_done_.load(std::memory_order_acquire) == groups; };
+  opened_.fetch_add(1);
+  if (count >= groups_worth_waking && sleepers_.load() != 0) wake_workers();
+  run_groups_of_phase(0);
+  auto all_done = [&] { return groups_done_.load(std::memory_order_acquire) == count; };
   while (!spin_until(all_done)) {
   }
 }
@@ -178,38 +186,51 @@ void worker_pool::wake_workers() {
 
 // ---- every worker
 
-// Takes some of the groups that are left and runs them; false if none is left.
-bool worker_pool::take_and_run(std::byte* shared) {
-  std::uint64_t ticket = ticket_.load(std::memory_order_acquire);
-  std::uint32_t left = 0, count = 0;
-  do {
-    left = static_cast<std::uint32_t>(ticket);
-    if (left == 0) return false;
-    // Shrinking runs: few turns at the ticket, and no long run at the end.
-    count = std::max(1u, left / (2 * threads_));
-  } while (!ticket_.compare_exchange_weak(ticket, ticket - count, std::memory_order_acq_rel,
-                                          std::memory_order_acquire));
-  // The phase cannot end before these groups have been run, so phase_ is the ticket's.
-  const cpu_phase& phase = *phase_;
-  auto groups = static_cast<std::uint32_t>(groups_of(phase));
-  run_groups(phase, groups - left, count, shared);
-  groups_done_.fetch_add(count, std::memory_order_acq_rel);
-  return true;
+// Runs groups until there are none left to take. A phase cannot end before the groups that were
+// taken have been run, so phase_ is theirs whenever they were taken.
+void worker_pool::run_groups_of_phase(unsigned worker) {
+  std::uint32_t done = 0;
+  for (groups taken; take(worker, taken); done += taken.end - taken.first) {
+    run_groups(*phase_, taken.first, taken.end - taken.first, shared_[worker].get());
+  }
+  if (done != 0) groups_done_.fetch_add(done, std::memory_order_acq_rel);
+}
+
+// Takes a part of the worker's own share, from its beginning, or else of another's, from its end;
+// false if there is none left.
+bool worker_pool::take(unsigned worker, groups& taken) {
+  for (unsigned k = 0; k < threads_; k++) {
+    std::atomic<groups>& of_one = shares_[(worker + k) % threads_].left;
+    groups left = of_one.load(std::memory_order_acquire);
+    while (left.first != left.end) {
+      const std::uint32_t count = std::max(1u, (left.end - left.first) / taken_at_once);
+      groups rest = {left.first, left.end - count};
+      if (k == 0) rest = {left.first + count, left.end};
+      taken = k == 0 ? groups{left.first, rest.first} : groups{rest.end, left.end};
+      if (of_one.compare_exchange_weak(left, rest, std::memory_order_acq_rel,
+                                       std::memory_order_acquire)) {
+        return true;
+      }
+    }
+  }
+  return false;
 }
 
 void worker_pool::work(unsigned worker) {
   set_float_environment();
-  std::byte* shared = shared_[worker].get();
-  auto has_work = [&] {
-    return static_cast<std::uint32_t>(ticket_.load()) != 0 || stopping_.load();
-  };
-  while (!stopping_.load()) {
-    if (take_and_run(shared)) continue;
+  for (std::uint32_t seen = 0; !stopping_.load();) {
+    std::uint32_t opened = opened_.load();
+    if (opened != seen) {
+      seen = opened;
+      run_groups_of_phase(worker);
+      continue;
+    }
+    auto has_work = [&] { return opened_.load() != seen || stopping_.load(); };
     if (spin_until(has_work)) continue;
-    std::uint32_t seen = wake_count_.load();
+    std::uint32_t wakes = wake_count_.load();
     sleepers_.fetch_add(1);
     // Work that came before the coordinator could see this sleeper is seen here.
-    if (!has_work()) wake_count_.wait(seen);
+    if (!has_work()) wake_count_.wait(wakes);
     sleepers_.fetch_sub(1);
   }
 }

@@ -1,10 +1,11 @@
 // Threads that run the workgroups of phases, one phase after another.
 //
 // A coordinator thread, itself a worker, takes submitted lists in order. It opens a phase by
-// setting a ticket (phase number and groups left) from which all workers take shrinking runs of
-// groups; it goes on when every group has been run, whether or not all workers took part. Workers
-// without work spin for a while, then sleep until the next list or phase. A phase of few groups is
-// run by the coordinator alone.
+// giving each worker a share of its groups, one next to the other: what a group reads ahead is
+// then mostly what its worker reads next. A worker without groups takes some of another's, from
+// the end. The coordinator goes on when every group has been run, whether or not all workers took
+// part. Workers without work spin for a while, then sleep until the next list or phase. A phase of
+// one group is run by the coordinator alone.
 //
 // submit() and wait() are for one thread at a time and allocate nothing.
 #pragma once
@@ -46,11 +47,20 @@ class worker_pool {
   static constexpr std::uint32_t queue_length = 64;
   static constexpr std::size_t line_bytes = 64;  // apart from what other threads write
 
+  // Groups [first, end) that nobody has taken yet.
+  struct groups {
+    std::uint32_t first = 0, end = 0;
+  };
+  struct alignas(line_bytes) share {
+    std::atomic<groups> left;
+  };
+
   worker_pool(unsigned threads, std::size_t shared_bytes);
   void coordinate();
   void work(unsigned worker);
-  void run_phase(const cpu_phase& phase, std::byte* shared);
-  bool take_and_run(std::byte* shared);
+  void run_phase(const cpu_phase& phase);
+  void run_groups_of_phase(unsigned worker);
+  bool take(unsigned worker, groups& taken);
   void wake_workers();
 
   const unsigned threads_;
@@ -61,8 +71,9 @@ class worker_pool {
   std::atomic<bool> stopping_{false};
   alignas(line_bytes) std::atomic<std::uint32_t> finished_{0};
 
-  alignas(line_bytes) std::atomic<std::uint64_t> ticket_{0};  // phase number << 32 | groups left
-  const cpu_phase* phase_ = nullptr;                          // of the ticket's number
+  alignas(line_bytes) std::atomic<std::uint32_t> opened_{0};  // phases, counted since the start
+  const cpu_phase* phase_ = nullptr;                          // the one opened last
+  std::unique_ptr<share[]> shares_;                           // of its groups, by worker
   alignas(line_bytes) std::atomic<std::uint32_t> groups_done_{0};
   alignas(line_bytes) std::atomic<std::uint32_t> wake_count_{0};  // changes to wake sleepers
   std::atomic<std::uint32_t> sleepers_{0};
