@@ -70,7 +70,8 @@ kernels::attention_tuning usual_layout(const device_info& on, const kernels::att
 
 // A CPU runs the warps of a workgroup in turn on one thread; of few rows the long ones are shared
 // by threads, unless each would have to compute their norm. On a GPU, with few rows, as many
-// workgroups share one as give each warp one quantisation block.
+// workgroups share one as give each warp one quantisation block; with many as many as keep it busy,
+// with equal parts of a row that has no norm.
 activation_layout usual_layout(const device_info& on, const kernels::activation_spec& shape,
                                std::uint32_t rows) {
   activation_layout usual;
@@ -79,10 +80,17 @@ activation_layout usual_layout(const device_info& on, const kernels::activation_
   if (on.kind == device_kind::cpu && rows < few_rows &&
       shape.source != kernels::activation_source::rms_norm)
     usual.parts = std::clamp(shape.k / worth_a_thread, 1U, 8U);
-  if (on.host_memory || rows > few_rows) return usual;
+  if (on.host_memory) return usual;
   const std::uint32_t taken =
       (shape.outputs.q8_by_256 ? 256U : 32U) * static_cast<std::uint32_t>(usual.warps);
-  usual.parts = (shape.k + taken - 1) / taken;
+  const std::uint32_t turns = (shape.k + taken - 1) / taken;
+  if (rows <= few_rows) {
+    usual.parts = turns;
+  } else if (shape.source != kernels::activation_source::rms_norm) {
+    constexpr std::uint32_t enough_groups = 2048;
+    usual.parts = std::min((enough_groups + rows - 1) / rows, turns);
+    while (turns % usual.parts != 0) usual.parts++;
+  }
   return usual;
 }
 

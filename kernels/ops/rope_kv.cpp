@@ -1,7 +1,8 @@
 // Turns q and k by their positions, normalised first where the model does so, rounds to f16 and
 // writes k and v into their page.
 //
-// One workgroup a head of one row: first the q heads, then the k heads, then the v heads.
+// One warp a head of one row, a few of them a workgroup: first the q heads, then the k heads, then
+// the v heads.
 #include <cassert>
 
 #include "kernels/contract/scalars.hpp"
@@ -13,9 +14,23 @@ namespace terrane::kernels {
 
 namespace {
 
+std::uint32_t heads_of(const rope_kv_spec& spec) {
+  return spec.shape.heads + 2 * spec.shape.kv_heads;
+}
+
+// A head is little work, and to begin a workgroup is some. Warps of one that has norms would have
+// to reach their reductions together.
+std::uint32_t warps_of(const rope_kv_spec& spec) {
+  if (spec.head_norms) return 1;
+  for (std::uint32_t warps : {4U, 3U, 2U})
+    if (heads_of(spec) % warps == 0) return warps;
+  return 1;
+}
+
 class rope_kv_builder {
  public:
-  explicit rope_kv_builder(const rope_kv_spec& spec) : spec_(spec), b_("rope_kv") {
+  explicit rope_kv_builder(const rope_kv_spec& spec)
+      : spec_(spec), b_("rope_kv", static_cast<int>(warps_of(spec))) {
     assert(spec.shape.head_size % warp_lanes == 0 && spec.rotated <= spec.shape.head_size &&
            spec.rotated % 2 == 0 && "a shape of the engine");
   }
@@ -31,7 +46,9 @@ class rope_kv_builder {
     const attention_shape& shape = spec_.shape;
     position_ = step_input(b_, 2, row_);
     x_ = b_.offset(b_.argument_ptr(0), row_, 4 * spec_.input_stride);
-    val item = b_.group_x(), heads = b_.u32(shape.heads), kv_heads = b_.u32(shape.kv_heads);
+    val item = b_.group_x();
+    if (b_.warps() > 1) item = item * b_.i32(b_.warps()) + b_.warp();
+    val heads = b_.u32(shape.heads), kv_heads = b_.u32(shape.kv_heads);
     b_.branch(
         ult(item, heads),
         [&] {
@@ -152,7 +169,7 @@ class rope_kv_builder {
 program rope_kv(const rope_kv_spec& spec) { return rope_kv_builder(spec).build(); }
 
 grid rope_kv_grid(const rope_kv_spec& spec, std::uint32_t rows) {
-  return {spec.shape.heads + 2 * spec.shape.kv_heads, rows};
+  return {heads_of(spec) / warps_of(spec), rows};
 }
 
 }  // namespace terrane::kernels

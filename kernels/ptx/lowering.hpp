@@ -95,10 +95,13 @@ class lowering {
   llvm::Value* moved(llvm::Value* pointer, llvm::Value* index, std::uint32_t scale);
   llvm::Value* column_address(llvm::Value* pointer, llvm::Value* stride, llvm::Value* column);
   llvm::Value* load_element(memory_type mem, llvm::Value* pointer);
-  void store_element(memory_type mem, llvm::Value* pointer, llvm::Value* value);
+  // `known_alignment`: what is known to divide the address, as that of neighbours is not.
+  void store_element(memory_type mem, llvm::Value* pointer, llvm::Value* value,
+                     std::uint32_t known_alignment = 1);
   // `count` i32 words at an address that `alignment` divides.
   columns words_at(llvm::Value* pointer, unsigned count, std::uint32_t alignment);
   llvm::Value* shared_address(llvm::Value* index);
+  llvm::Value* shared_address(value_id index);
 
   // lowering_fragments.cpp
   void find_fragment_rows();

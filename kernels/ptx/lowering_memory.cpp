@@ -1,4 +1,6 @@
 // Global and shared memory, what lanes do together, and tiles.
+#include <algorithm>
+
 #include <llvm/IR/IntrinsicsNVPTX.h>
 
 #include "kernels/ptx/lowering.hpp"
@@ -46,9 +48,10 @@ Value* lowering::load_element(memory_type mem, Value* pointer) {
   return has_sign ? b_.CreateSExt(v, b_.getInt32Ty()) : b_.CreateZExt(v, b_.getInt32Ty());
 }
 
-void lowering::store_element(memory_type mem, Value* pointer, Value* value) {
+void lowering::store_element(memory_type mem, Value* pointer, Value* value,
+                             std::uint32_t known_alignment) {
   if (byte_size(mem) < 4) value = b_.CreateTrunc(value, b_.type_of(mem));
-  b_.CreateAlignedStore(value, pointer, alignment(mem));
+  b_.CreateAlignedStore(value, pointer, std::max(alignment(mem), llvm::Align(known_alignment)));
 }
 
 lowering::columns lowering::words_at(Value* pointer, unsigned count, std::uint32_t alignment) {
@@ -98,7 +101,9 @@ void lowering::lower_store(const instruction& in) {
     Value* first = b_.CreateICmpEQ(row_, b_.getInt32(0));
     where = where == nullptr ? first : b_.CreateAnd(first, where);
   }
-  auto body = [&] { store_element(in.mem, get(in.operands[0]), get(in.operands[1])); };
+  auto body = [&] {
+    store_element(in.mem, get(in.operands[0]), get(in.operands[1]), known_.divisor(in.operands[0]));
+  };
   if (where == nullptr)
     body();
   else
@@ -111,14 +116,30 @@ Value* lowering::shared_address(Value* index) {
   return b_.CreateGEP(b_.getInt32Ty(), shared_, b_.CreateZExt(index, b_.getInt64Ty()));
 }
 
+// Of index + constant, such that LLVM sees which words lie side by side and loads them together.
+Value* lowering::shared_address(value_id index) {
+  const instruction* sum = makers_[index];
+  if (sum == nullptr || sum->op != opcode::iadd || element_ != nullptr)
+    return shared_address(get(index));
+  const instruction* last = makers_[sum->operands[1]];
+  if (last == nullptr || last->op != opcode::const_i32) return shared_address(get(index));
+  Value* first = b_.CreateSExt(get(sum->operands[0]), b_.getInt64Ty());
+  return b_.CreateConstGEP1_64(b_.getInt32Ty(), b_.CreateGEP(b_.getInt32Ty(), shared_, first),
+                               static_cast<std::uint64_t>(static_cast<std::int32_t>(last->imm)));
+}
+
 void lowering::lower_shared(const instruction& in) {
   using enum opcode;
-  Value* index = get(in.operands[0]);
-  if (in.op == shared_load_lanes || in.op == shared_store_lanes) index = b_.CreateAdd(index, row_);
-  Value* at = shared_address(index);
-  if (in.op == shared_load || in.op == shared_load_lanes)
+  const bool by_lanes = in.op == shared_load_lanes || in.op == shared_store_lanes;
+  Value* at = by_lanes ? shared_address(b_.CreateAdd(get(in.operands[0]), row_))
+                       : shared_address(in.operands[0]);
+  if (in.op == shared_load || in.op == shared_load_lanes) {
+    constexpr std::uint32_t word = 4, widest = 16;
+    const std::uint32_t known =
+        by_lanes ? word : std::min(word * known_.divisor(in.operands[0]), widest);
     return set(in.result,
-               b_.CreateAlignedLoad(type_of(type(in.result).scalar), at, llvm::Align(4)));
+               b_.CreateAlignedLoad(type_of(type(in.result).scalar), at, llvm::Align(known)));
+  }
   auto body = [&] { b_.CreateAlignedStore(get(in.operands[1]), at, llvm::Align(4)); };
   if (in.op == shared_store && uniform(in.operands[0]))
     if_then(b_.CreateICmpEQ(row_, b_.getInt32(0)), body);

@@ -320,6 +320,15 @@ TEST(device_tuning, few_rows_share_a_gpu) {
   };
   EXPECT_EQ(parts(1), (activation_layout{8, 2}));
   EXPECT_EQ(parts(64), (activation_layout{8, 1}));
+  kernels::activation_spec gate = norm;
+  gate.source = kernels::activation_source::swiglu;
+  gate.k = 14336;
+  const auto shared = [&](std::uint32_t rows) {
+    return std::get<activation_layout>(t.layout({gate, rows})).parts;
+  };
+  EXPECT_EQ(shared(64), 7U);  // of equal size
+  EXPECT_EQ(shared(512), 7U);
+  EXPECT_EQ(shared(2048), 1U);  // rows enough
   const kernels::attention_shape shape{24, 8, 128, 0.1F, 0};
   const auto attention = [&](std::uint32_t rows) {
     return std::get<kernels::attention_tuning>(t.layout({shape, rows})).warps;
