@@ -215,8 +215,9 @@ void part_recorder::rotate_and_store_kv(std::uint32_t layer, std::optional<head_
   spec.v_offset = spec.k_offset + round_up_32(c.attention.kv_heads * c.attention.head_size);
   spec.head_norms = norms.has_value();
   spec.eps = c.norm_epsilon;
+  spec.warps = rope_warps(spec, workspace_.on().info());
   const workspace::areas& at = workspace_.at();
-  append(key_of("rope_kv", spec.rotated, static_cast<int>(spec.pairs), spec.head_norms),
+  append(key_of("rope_kv", spec.rotated, static_cast<int>(spec.pairs), spec.head_norms, spec.warps),
          [&] { return kernels::rope_kv(spec); }, kernels::rope_kv_grid(spec, size_.rows),
          {workspace_.address(at.qkv), workspace_.address(at.ropes[c.by_layer[layer].rope]),
           workspace_.positions(), workspace_.slots(), workspace_.rows_word(),

@@ -177,6 +177,14 @@ kernels::activation_spec laid_out(kernels::activation_spec shape, const activati
   return shape;
 }
 
+int rope_warps(const kernels::rope_kv_spec& shape, const device_info& on) {
+  if (on.host_memory || shape.head_norms) return 1;
+  const std::uint32_t heads = shape.shape.heads + 2 * shape.shape.kv_heads;
+  for (int warps : {4, 3, 2})
+    if (heads % static_cast<std::uint32_t>(warps) == 0) return warps;
+  return 1;
+}
+
 // ---- Shapes
 
 const char* kernel_name(const kernel_shape& shape) {

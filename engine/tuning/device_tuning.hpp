@@ -64,6 +64,10 @@ kernels::linear_spec laid_out(kernels::linear_spec shape, const linear_layout& l
                               std::uint32_t rows);
 kernels::activation_spec laid_out(kernels::activation_spec shape, const activation_layout& layout);
 
+// Warps of a workgroup that turns heads. A head is little work, and a GPU begins only so many
+// workgroups a microsecond; a CPU's threads share them the better the more there are.
+int rope_warps(const kernels::rope_kv_spec& shape, const device_info& on);
+
 // What was found for a shape.
 struct tuned_kernel {
   kernel_layout chosen, by_default;

@@ -166,6 +166,8 @@ struct rope_kv_spec {
   std::uint32_t k_offset = 0, v_offset = 0;
   bool head_norms = false;  // RMSNorm of each head of q and k before it turns
   float eps = 0;            // of these norms
+  // Of a workgroup, a head each: a divisor of heads + 2 * kv_heads; 1 with head_norms.
+  int warps = 1;
 };
 // Turns q and k, rounds q, k and v to f16, writes k and v into the page of (slot, position).
 //   0 x f32  1 rope table f32 [position][rotated/2](cos, sin)  2 i32 position[row]  3 i32 slot[row]

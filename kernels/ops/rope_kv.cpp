@@ -18,21 +18,13 @@ std::uint32_t heads_of(const rope_kv_spec& spec) {
   return spec.shape.heads + 2 * spec.shape.kv_heads;
 }
 
-// A head is little work, and to begin a workgroup is some. Warps of one that has norms would have
-// to reach their reductions together.
-std::uint32_t warps_of(const rope_kv_spec& spec) {
-  if (spec.head_norms) return 1;
-  for (std::uint32_t warps : {4U, 3U, 2U})
-    if (heads_of(spec) % warps == 0) return warps;
-  return 1;
-}
-
 class rope_kv_builder {
  public:
-  explicit rope_kv_builder(const rope_kv_spec& spec)
-      : spec_(spec), b_("rope_kv", static_cast<int>(warps_of(spec))) {
+  explicit rope_kv_builder(const rope_kv_spec& spec) : spec_(spec), b_("rope_kv", spec.warps) {
     assert(spec.shape.head_size % warp_lanes == 0 && spec.rotated <= spec.shape.head_size &&
            spec.rotated % 2 == 0 && "a shape of the engine");
+    assert(heads_of(spec) % static_cast<std::uint32_t>(spec.warps) == 0 &&
+           (spec.warps == 1 || !spec.head_norms) && "warps reach reductions together");
   }
 
   program build() {
@@ -47,7 +39,7 @@ class rope_kv_builder {
     position_ = step_input(b_, 2, row_);
     x_ = b_.offset(b_.argument_ptr(0), row_, 4 * spec_.input_stride);
     val item = b_.group_x();
-    if (b_.warps() > 1) item = item * b_.i32(b_.warps()) + b_.warp();
+    if (spec_.warps > 1) item = item * b_.i32(spec_.warps) + b_.warp();
     val heads = b_.u32(shape.heads), kv_heads = b_.u32(shape.kv_heads);
     b_.branch(
         ult(item, heads),
@@ -169,7 +161,7 @@ class rope_kv_builder {
 program rope_kv(const rope_kv_spec& spec) { return rope_kv_builder(spec).build(); }
 
 grid rope_kv_grid(const rope_kv_spec& spec, std::uint32_t rows) {
-  return {heads_of(spec) / warps_of(spec), rows};
+  return {heads_of(spec) / static_cast<std::uint32_t>(spec.warps), rows};
 }
 
 }  // namespace terrane::kernels

@@ -137,6 +137,15 @@ struct step_row {
   std::uint32_t slot, position;
 };
 
+// With as many heads in a workgroup as there can be, of four at most.
+rope_kv_spec sharing_groups(rope_kv_spec spec) {
+  const auto heads = static_cast<int>(spec.shape.heads + 2 * spec.shape.kv_heads);
+  if (!spec.head_norms)
+    for (int warps : {4, 3, 2})
+      if (spec.warps == 1 && heads % warps == 0) spec.warps = warps;
+  return spec;
+}
+
 // Runs one step of rows through the three kernels; the pages may be spread over several tables.
 std::vector<floats> run_step(test_target target, const std::vector<session>& sessions,
                              const std::vector<step_row>& rows,
@@ -165,6 +174,11 @@ std::vector<floats> run_step(test_target target, const std::vector<session>& ses
                                         count.data(),  table,        pages_per_slot,  q.data(),
                                         q_norm.data(), k_norm.data()};
     run_program(target, rope_kv(spec), write, rope_kv_grid(spec, launched));
+    const floats by_one(q.data(), q.data() + q.size());
+    std::fill_n(q.data(), q.size(), -1.0f);
+    const rope_kv_spec shared = sharing_groups(spec);
+    run_program(target, rope_kv(shared), write, rope_kv_grid(shared, launched));
+    EXPECT_EQ(std::memcmp(q.data(), by_one.data(), 4 * q.size()), 0);
   }
   // However lanes and keys are laid out, the partials are the same.
   aligned_buffer<float> by_halves(partials.size(), NAN), by_warps(partials.size(), NAN),

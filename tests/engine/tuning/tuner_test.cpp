@@ -335,6 +335,13 @@ TEST(device_tuning, few_rows_share_a_gpu) {
   };
   EXPECT_EQ(attention(1), kernels::attention_warps(shape));
   EXPECT_EQ(attention(64), 1);
+  kernels::rope_kv_spec rope{.shape = shape};
+  EXPECT_EQ(rope_warps(rope, info), 4);
+  rope.shape.heads = 9;
+  rope.shape.kv_heads = 3;
+  EXPECT_EQ(rope_warps(rope, info), 3);
+  rope.head_norms = true;
+  EXPECT_EQ(rope_warps(rope, info), 1);
   EXPECT_EQ(class_of({shape, 64}, info), "64 rows, 24 heads of 128 on 8");
 }
 
