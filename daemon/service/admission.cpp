@@ -4,6 +4,7 @@
 
 #include "daemon/loop/snapshot_builder.hpp"
 #include "engine/placement/scratch.hpp"
+#include "policies/planner/under_way.hpp"
 
 namespace terrane::daemon {
 
@@ -44,10 +45,8 @@ struct judged_by {
 // The control loop knows of a move's end with its next look only; the sessions that are put beside
 // its memory have that behind them.
 void forget_ended_moves(judged_by& with) {
-  std::erase_if(with.state.issued, [&](const auto& entry) {
-    return std::ranges::none_of(
-        with.now.moving, [&](const policies::move_in_progress& m) { return m.id == entry.first; });
-  });
+  std::erase_if(with.state.issued,
+                [&](const auto& entry) { return !policies::has_begun(with.now, entry.first); });
 }
 
 // Sessions, places and moves of this moment.

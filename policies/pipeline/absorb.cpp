@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "policies/planner/holds.hpp"
+#include "policies/planner/under_way.hpp"
 
 namespace terrane::policies {
 namespace {
@@ -107,10 +108,6 @@ void forget_old_spendings(const snapshot& now, pipeline_state& state) {
   }
 }
 
-bool is_reported(const snapshot& now, std::uint64_t id) {
-  return std::ranges::any_of(now.moving, [id](const move_in_progress& m) { return m.id == id; });
-}
-
 void forget_old_failures(const snapshot& now, pipeline_state& state) {
   std::erase_if(state.failures, [&](const auto& entry) {
     return now.time_ms - entry.second.retry_ms > last_backoff_ms;
@@ -156,7 +153,7 @@ void absorb_moves(const snapshot& now, pipeline_state& state) {
   }
   for (auto at = state.issued.begin(); at != state.issued.end();) {
     const bool lost =
-        now.time_ms - at->second.planned_ms > unreported_move_ms && !is_reported(now, at->first);
+        now.time_ms - at->second.planned_ms > unreported_move_ms && !has_begun(now, at->first);
     if (!lost) {
       ++at;
       continue;

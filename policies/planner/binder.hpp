@@ -15,6 +15,7 @@
 #include "policies/planner/intent.hpp"
 #include "policies/planner/ledger.hpp"
 #include "policies/planner/shared_matrix.hpp"
+#include "policies/planner/target_search.hpp"
 #include "policies/vocabulary/table.hpp"
 
 namespace terrane::policies {
@@ -56,33 +57,19 @@ class binder {
   bool brings_a_trifle() const { return trifle_; }
 
  private:
-  struct verdict_of_filter {
-    filter removed_by = filter::none;
-    std::string detail;
-  };
   struct pass;  // one call of bind
 
-  verdict_of_filter check_subject(const intent& i, const candidate& c, const pass& p) const;
-  verdict_of_filter check_target(const candidate& c, const device_state& to) const;
-  verdict_of_filter choose_target(const intent& i, candidate& c, const pass& p) const;
-  verdict_of_filter try_choice(const target_choice& choice, candidate& c, const pass& p) const;
-  verdict_of_filter try_each(const std::string& pattern, candidate& c, const pass& p) const;
-  const std::string* put_by(const rule& r, const std::string& object,
-                            const subject_ref& subject) const;
-  verdict_of_filter pick(target_kind by, candidate& c, const pass& p) const;
-  verdict_of_filter check_rate(const candidate& c, const pass& p) const;
-  verdict_of_filter check_return(const candidate& c, const pass& p) const;
-  verdict_of_filter check_help(const candidate& c, const pass& p) const;
-  verdict_of_filter check_worth(const candidate& c, const pass& p) const;
+  filter_verdict check_subject(const intent& i, const candidate& c, const pass& p) const;
+  target_search find_target(const intent& i, const pass& p) const;
+  filter_verdict check_rate(const candidate& c, const pass& p) const;
+  filter_verdict check_return(const candidate& c, const pass& p) const;
+  filter_verdict check_worth(const candidate& c, const pass& p) const;
   std::string why_past_quota(const candidate& c, const pass& p) const;
-  verdict_of_filter check_quota(const candidate& c, const pass& p) const;
+  filter_verdict check_quota(const candidate& c, const pass& p) const;
   std::vector<std::pair<const intent*, candidate>> in_order(const pass& p) const;
   candidate describe_candidate(const intent& i, const pass& p) const;
-  void count_part(const part_state& part, candidate& c, const pass& p) const;
   whereabouts after(const pass& p) const;
-  bool stays_for_others(const candidate& c, const pass& p) const;
-  std::string why_nothing_is_freed(const candidate& c, const pass& p) const;
-  verdict_of_filter filter_candidate(const intent& i, candidate& c, const pass& p) const;
+  filter_verdict filter_candidate(const intent& i, candidate& c, const pass& p) const;
   void accept(const intent& i, const candidate& c, pass& p, std::uint64_t decision);
 
   const snapshot& now_;
@@ -95,15 +82,6 @@ class binder {
   std::map<link_key, std::uint64_t> planned_links_;  // by the moves of this tick
   std::uint64_t in_flight_bytes_ = 0;                // of moves that have not ended, and these
 };
-
-// What of a session's KV a spill or fetch to `to` moves. Pages that are not full, reserved ones
-// among them, stay beside their parts, and so does the KV of the newest tokens that are to be kept.
-struct kv_amount {
-  std::uint64_t bytes = 0;
-  std::uint64_t copied_bytes = 0;  // of these, what travels
-};
-kv_amount kv_to_move(const snapshot& now, const session_state& s, const intent& i,
-                     const std::string& to);
 
 // How many bytes the rule's limit still allows at this time; none when it has no limit.
 std::optional<std::uint64_t> allowance(const rule& r, const policy_memory& memory,

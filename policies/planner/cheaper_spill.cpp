@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "policies/planner/binder.hpp"
+#include "policies/planner/kv_amount.hpp"
 #include "policies/planner/propose.hpp"
 #include "policies/planner/worth.hpp"
 #include "policies/vocabulary/quantity.hpp"

@@ -2,24 +2,13 @@
 
 #include <algorithm>
 
+#include "policies/planner/under_way.hpp"
+
 namespace terrane::policies {
 namespace {
 
 bool is_by(const hold& h, const std::string& policy, const std::string& object) {
   return h.policy == policy && h.object == object;
-}
-
-bool is_issued(const pipeline_state& state, const subject_ref& subject) {
-  return std::ranges::any_of(state.issued, [&](const auto& entry) {
-    const planned_move& m = entry.second.move;
-    return m.kind == subject.kind && m.subject == subject.name;
-  });
-}
-
-bool is_moving(const snapshot& now, const std::string& part) {
-  return std::ranges::any_of(now.moving, [&](const move_in_progress& m) {
-    return m.kind == subject_kind::part && m.subject == part;
-  });
 }
 
 void add_if_released(std::vector<homecoming>& list, const subject_ref& subject,
@@ -108,7 +97,7 @@ void reconcile(pipeline_state& state, const snapshot& now) {
     if (at == state.held.end()) continue;
     // Where a person has put it, be it there already, it is at home.
     const bool not_ours = p.device != at->second.put_on || p.placed_by_user;
-    if (not_ours && !is_issued(state, subject) && !is_moving(now, p.name)) {
+    if (not_ours && !is_under_way(now, state, subject)) {
       state.held.erase(at);
     } else {
       ++present;
@@ -123,6 +112,13 @@ void reconcile(pipeline_state& state, const snapshot& now) {
     return subject.kind == subject_kind::part ? find_part(now, subject.name) == nullptr
                                               : find_session(now, subject.name) == nullptr;
   });
+}
+
+bool is_pinned_for_flapping(const snapshot& now, const pipeline_state& state,
+                            const subject_ref& subject) {
+  const auto at = state.flaps.find(subject);
+  return at != state.flaps.end() && at->second.pinned_until_ms != reading::never &&
+         now.time_ms < at->second.pinned_until_ms;
 }
 
 std::vector<homecoming> homecomings(const pipeline_state& state, const snapshot& now) {

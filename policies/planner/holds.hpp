@@ -34,6 +34,10 @@ void drop_holds(pipeline_state& state, const std::string& policy);
 // Forgets what is gone, and what someone else moved since.
 void reconcile(pipeline_state& state, const snapshot& now);
 
+// Whether it is pinned for a while because it came home too often.
+bool is_pinned_for_flapping(const snapshot& now, const pipeline_state& state,
+                            const subject_ref& subject);
+
 // Something that may go home when all who held it have let go.
 struct homecoming {
   subject_ref subject;

@@ -3,14 +3,11 @@
 #include <algorithm>
 
 #include "policies/planner/objects.hpp"
+#include "policies/planner/under_way.hpp"
 #include "policies/vocabulary/quantity.hpp"
 
 namespace terrane::policies {
 namespace {
-
-bool is_started(const snapshot& now, std::uint64_t id) {
-  return std::ranges::any_of(now.moving, [id](const move_in_progress& m) { return m.id == id; });
-}
 
 // Whether the rule is judged for this device, or for the host when the device is the CPU's.
 bool watches(const rule& r, const device_state& d) {
@@ -40,7 +37,7 @@ ledger::ledger(const snapshot& now, const std::vector<rule>& rules, const pipeli
   for (const device_state& d : now.devices) accounts_.push_back(open(d, rules));
   for (const auto& [id, issued] : state.issued) {
     const device_state* to = find_device(now, issued.move.to);
-    if (to != nullptr && !is_started(now, id)) book(*to, static_cast<double>(issued.move.bytes));
+    if (to != nullptr && !has_begun(now, id)) book(*to, static_cast<double>(issued.move.bytes));
   }
   for (std::size_t i = 0; i < rules.size() && i < state.policies.size(); ++i) {
     if (rules[i].mode != rule_mode::enforce) continue;

@@ -9,7 +9,10 @@
 #include "policies/placement/notes.hpp"
 #include "policies/placement/planner.hpp"
 #include "policies/placement/sequence.hpp"
+#include "policies/planner/holds.hpp"
 #include "policies/planner/propose.hpp"
+#include "policies/planner/under_way.hpp"
+#include "policies/vocabulary/less.hpp"
 #include "policies/vocabulary/quantity.hpp"
 
 namespace terrane::policies {
@@ -19,25 +22,6 @@ using placement::placed;
 
 // Predictions are no better than this: smaller gains would be chased for ever.
 constexpr double least_gain = 0.03;
-
-bool is_held(const pipeline_state& state, const std::string& part) {
-  return state.held.contains({subject_kind::part, part});
-}
-
-bool is_on_its_way(const snapshot& now, const pipeline_state& state, const std::string& part) {
-  const auto is_it = [&](const auto& m) {
-    return m.kind == subject_kind::part && m.subject == part;
-  };
-  return std::ranges::any_of(now.moving, is_it) ||
-         std::ranges::any_of(state.issued, [&](const auto& i) { return is_it(i.second.move); });
-}
-
-bool is_pinned_for_flapping(const snapshot& now, const pipeline_state& state,
-                            const std::string& part) {
-  const auto at = state.flaps.find({subject_kind::part, part});
-  return at != state.flaps.end() && at->second.pinned_until_ms != reading::never &&
-         now.time_ms < at->second.pinned_until_ms;
-}
 
 }  // namespace
 
@@ -76,9 +60,10 @@ void promotion::pin_what_stays(const rule& r) {
     const part_state& part = now_.parts[p];
     const bool fresh =
         part.moved_ms != reading::never && now_.time_ms - part.moved_ms < r.min_stay_ms;
+    const subject_ref subject{subject_kind::part, part.name};
     const bool stays = part.pinned || part.placed_by_user || !part.movable || fresh ||
-                       is_held(state_, part.name) || is_on_its_way(now_, state_, part.name) ||
-                       is_pinned_for_flapping(now_, state_, part.name);
+                       state_.held.contains(subject) || is_under_way(now_, state_, subject) ||
+                       is_pinned_for_flapping(now_, state_, subject);
     if (stays) asked.pins.push_back({p, running_.where[p], "it stays where it is"});
   }
 }
@@ -107,7 +92,8 @@ std::string promotion::why_not_worth(double gain_s, const placed& target) const 
     if (target[p] == running_.where[p]) continue;
     const part_state& part = now_.parts[p];
     const bool without = part.shared >= 0 && !with_shared[p];
-    ways[{running_.where[p], target[p]}] += moving_bytes(part) - (without ? part.shared_bytes : 0);
+    ways[{running_.where[p], target[p]}] +=
+        less(moving_bytes(part), without ? part.shared_bytes : 0);
   }
   double cost_ms = 0;
   for (const auto& [way, bytes] : ways) {

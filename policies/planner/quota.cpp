@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
+#include "policies/planner/kv_amount.hpp"
 #include "policies/planner/objects.hpp"
+#include "policies/planner/under_way.hpp"
 
 namespace terrane::policies {
 namespace {
-
-std::uint64_t less(std::uint64_t a, std::uint64_t b) { return a - std::min(a, b); }
 
 // Attention of every layer keeps as much of a session: what lies beside one part is its share of
 // what lies beside those of its device.
@@ -22,8 +22,7 @@ std::uint64_t comes_with_part(const kv_quota& quota, const snapshot& now, const 
   for (const session_state& s : now.sessions) {
     if (s.tenant != tenant) continue;
     for (const kv_residency& r : s.kv)
-      if (r.device == part.device)
-        sum += less(r.bytes, static_cast<std::uint64_t>(std::max<std::int64_t>(0, r.away_bytes)));
+      if (r.device == part.device) sum += less(r.bytes, away_bytes(r));
   }
   return sum / static_cast<std::uint64_t>(beside);
 }
@@ -67,9 +66,7 @@ std::uint64_t brought_in(const kv_quota& quota, const snapshot& now, const std::
   for (const kv_residency& r : s->kv) {
     if (counts(quota, now, r.device)) continue;
     // What comes home is all that is away; what is sent to a device, its full pages.
-    elsewhere += !to.empty()        ? less(r.bytes, r.open_bytes)
-                 : r.away_bytes < 0 ? r.bytes
-                                    : static_cast<std::uint64_t>(r.away_bytes);
+    elsewhere += !to.empty() ? full_bytes(r) : r.away_bytes < 0 ? r.bytes : away_bytes(r);
   }
   return std::min(bytes, elsewhere);
 }
@@ -81,20 +78,18 @@ std::uint64_t taken_out(const kv_quota& quota, const snapshot& now, const std::s
   if (s == nullptr || s->tenant != tenant || to.empty() || counts(quota, now, to)) return 0;
   std::uint64_t full = 0;
   for (const kv_residency& r : s->kv)
-    if (counts(quota, now, r.device)) full += less(r.bytes, r.open_bytes);
+    if (counts(quota, now, r.device)) full += full_bytes(r);
   return std::min(bytes, full);
 }
 
 on_its_way find_on_its_way(const kv_quota& quota, const snapshot& now, const pipeline_state& state,
                            const std::string& tenant) {
   on_its_way sum;
-  const auto add = [&](const auto& m, std::uint64_t most_in) {
+  for (const move_under_way& m : moves_under_way(now, state)) {
+    const std::uint64_t most_in = m.by_policy ? m.bytes : UINT64_MAX;
     sum.in += brought_in(quota, now, tenant, m.kind, m.subject, m.to, most_in);
     sum.out += taken_out(quota, now, tenant, m.kind, m.subject, m.to, m.bytes);
-  };
-  for (const auto& [id, issued] : state.issued) add(issued.move, issued.move.bytes);
-  for (const move_in_progress& m : now.moving)
-    if (!state.issued.contains(m.id)) add(m, UINT64_MAX);
+  }
   return sum;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "policies/explain/record.hpp"
 #include "policies/vocabulary/snapshot.hpp"
 
 namespace terrane::policies {
@@ -25,5 +26,21 @@ struct moved_bytes {
 };
 moved_bytes bytes_of_move(const snapshot& now, const part_state& part, const std::string& to,
                           const whereabouts& where);
+
+// Writes that to a candidate whose part and target are known.
+void count_part(const snapshot& now, const part_state& part, candidate& c,
+                const whereabouts& where);
+
+// Whether next to nothing of the candidate becomes free before others that read its matrix have
+// left.
+bool stays_for_others(const snapshot& now, const candidate& c, const whereabouts& where);
+
+// Whether a part is to leave its device, as far as can be told before it is tried.
+using leaving = std::function<bool(const part_state&)>;
+
+// Of a part whose matrix stays where it is, which other that reads it is not to leave; empty: all
+// are to, or it is no such part.
+std::string why_nothing_is_freed(const snapshot& now, const candidate& c, const whereabouts& where,
+                                 const leaving& leaves);
 
 }  // namespace terrane::policies

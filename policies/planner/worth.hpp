@@ -17,6 +17,11 @@ namespace terrane::policies {
 // A session that has given no token for so long computes nothing.
 inline constexpr double computing_s = 10;
 
+// Less than a sixteenth of what is wanted is no help.
+constexpr bool is_next_to_nothing(std::uint64_t bytes, std::uint64_t wanted) {
+  return bytes < wanted / 16;
+}
+
 // What of a move can be said in numbers. `stay_ms`: how long it would last; none when unknown. The
 // relief is counted for a device; null when the policy relieves none.
 candidate_score score_of(const candidate& c, const snapshot& now, const device_state* relieved,

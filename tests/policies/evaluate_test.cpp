@@ -11,6 +11,7 @@
 #include "policies/explain/explain.hpp"
 #include "policies/yaml/document.hpp"
 #include "tests/policies/machine.hpp"
+#include "tests/policies/set_of.hpp"
 
 namespace terrane::policies {
 namespace {
@@ -19,13 +20,7 @@ using testing::HasSubstr;
 using tests::gib;
 using tests::machine;
 using tests::mib;
-
-policy_set_ptr set_of(const std::string& policies) {
-  auto set =
-      policy_set::from_sources({{"t.yaml", "apiVersion: terrane/v1\npolicies:\n" + policies}});
-  if (!set) throw std::invalid_argument(to_string(set.error().front()));
-  return *set;
-}
+using tests::set_of;
 
 const char* const hot =
     "  - name: hot\n"
@@ -241,92 +236,6 @@ TEST(evaluate, what_brings_next_to_nothing_is_not_tried_again_and_again) {
   EXPECT_GE(planned_at.size(), 4u);
 }
 
-// A head that reads the embedding's matrix: a device has it once.
-TEST(evaluate, a_matrix_that_two_parts_read_counts_once) {
-  machine m;
-  m.add_device("cpu", 32 * gib);
-  m.add_device("vulkan:a", 8 * gib, 6 * gib).state.temp_c = {95, 0};
-  for (const char* name : {"embedding", "head"}) {
-    part_state& p = m.add_part(name, 1 * gib, "vulkan:a");
-    p.shared = 0;
-    p.shared_bytes = static_cast<std::uint64_t>(1 * gib);
-  }
-  const auto moved = [&](const std::string& until, double cpu_others) {
-    m.device("cpu").others = cpu_others;
-    pipeline_state state;
-    return evaluate(*set_of("  - name: hot\n    for_each: gpu\n"
-                            "    enter: {metric: temp_c, above: 85C}\n"
-                            "    leave: {metric: temp_c, below: 70C}\n"
-                            "    do: {move: parts, until: " +
-                            until + ", to: cpu}\n"),
-                    m.at(0), state);
-  };
-  // Both take one matrix on the host, and room for one is enough.
-  const decision both = moved("all", 31 * gib);
-  ASSERT_EQ(both.planned.moves.size(), 2u);
-  EXPECT_EQ(both.planned.moves[0].bytes, static_cast<std::uint64_t>(1 * gib));
-  EXPECT_EQ(both.planned.moves[1].bytes, 0u);
-  // The first of them frees nothing, so the second goes too.
-  EXPECT_EQ(moved("512MiB", 0).planned.moves.size(), 2u);
-}
-
-struct tied_weights : testing::Test {
-  machine m;
-
-  tied_weights() {
-    m.add_device("cpu", 32 * gib);
-    m.add_device("vulkan:a", 8 * gib, 5 * gib);
-    tie(m.add_part("embedding", 1 * gib, "vulkan:a"));
-    m.add_layers(1, 100 * mib, 800 * mib, "vulkan:a");
-    tie(m.add_part("head", 1 * gib + 1 * mib, "vulkan:a"));
-  }
-  static void tie(part_state& p) {
-    p.shared = 0;
-    p.shared_bytes = static_cast<std::uint64_t>(1 * gib);
-  }
-  decision moved(const std::string& what, const std::string& until,
-                 const std::string& mode = "enforce") {
-    pipeline_state state;
-    return evaluate(*set_of("  - name: full\n    for_each: gpu\n    mode: " + mode +
-                            "\n    enter: {metric: vram.used_ratio, above: 90%}\n"
-                            "    leave: {metric: vram.used_ratio, below: 80%}\n"
-                            "    do: {move: " +
-                            what + ", until: " + until + ", to: cpu}\n"),
-                    m.at(0), state);
-  }
-};
-
-TEST_F(tied_weights, one_of_the_parts_alone_frees_nothing_and_stays) {
-  const decision d = moved("head", "leave");
-  EXPECT_TRUE(d.planned.moves.empty());
-  ASSERT_EQ(d.records.size(), 1u);
-  ASSERT_EQ(d.records[0].candidates.size(), 1u);
-  EXPECT_EQ(d.records[0].candidates[0].removed_by, filter::no_help);
-  EXPECT_EQ(d.records[0].candidates[0].detail,
-            "embedding reads the same matrix, which stays on vulkan:a with it: 1 MiB of 1.0 GiB "
-            "would become free");
-}
-
-TEST_F(tied_weights, what_frees_nothing_alone_leaves_last) {
-  // 7.9 of 8 GiB are used with the matrix counted twice, as this machine does; 1.5 GiB must go.
-  const decision d = moved("parts", "leave");
-  std::vector<std::string> order;
-  std::uint64_t bytes = 0;
-  for (const planned_move& one : d.planned.moves) {
-    order.push_back(one.subject);
-    bytes += one.bytes;
-  }
-  EXPECT_THAT(order, testing::ElementsAre("layer.0.ffn", "layer.0.attn", "head", "embedding"));
-  EXPECT_EQ(bytes, static_cast<std::uint64_t>(901 * mib + 1 * gib));
-  EXPECT_THAT(explain_text(d.records[0]), testing::Not(HasSubstr("could be planned")));
-}
-
-TEST_F(tied_weights, count_once_in_shadow_mode_too) {
-  std::uint64_t bytes = 0;
-  for (const planned_move& one : moved("parts", "all", "shadow").planned.shadow) bytes += one.bytes;
-  EXPECT_EQ(bytes, static_cast<std::uint64_t>(901 * mib + 1 * gib));
-}
-
 TEST(evaluate, why_nothing_can_be_done_is_told_once) {
   full_card c;
   kv_residency& kv = c.m.session("1").kv[0];
@@ -352,6 +261,10 @@ TEST(explain, tells_a_person_what_policies_make_of_a_move_by_hand) {
   EXPECT_THAT(notes({"layer.0.ffn", "layer.0.attn"}, "cpu"),
               testing::ElementsAre("policy 'hot' had brought layer.0.ffn and 1 more there for a "
                                    "while; now it does not bring them back to vulkan:a"));
+  state.held.at({subject_kind::part, "layer.0.ffn"}).by.push_back({"night", "host", false, ""});
+  EXPECT_THAT(notes({"layer.0.ffn"}, "cpu"),
+              testing::ElementsAre("policies 'hot' and 'night' had brought layer.0.ffn there for a "
+                                   "while; now they do not bring it back to vulkan:a"));
   EXPECT_THAT(notes({"layer.0.ffn"}, "vulkan:a"),
               testing::ElementsAre("policy 'hot' would take layer.0.ffn away again, to cpu: temp_c "
                                    "is 95 C (above 85 C); terranectl policy disable hot keeps it "
@@ -511,51 +424,6 @@ TEST_P(random_trace, never_breaks_a_rule) {
 }
 
 INSTANTIATE_TEST_SUITE_P(seeds, random_trace, testing::Range(1u, 9u));
-
-// Two cards of a driver stand for a target; the first has no room.
-TEST(evaluate, tries_each_device_that_a_target_stands_for) {
-  const policy_set_ptr policies = set_of(
-      "  - name: hot\n    for_each: cpu\n    min_stay: 0s\n"
-      "    enter: {metric: vram.used_ratio, above: 0.5}\n"
-      "    leave: {metric: vram.used_ratio, below: 0.1}\n"
-      "    do: {move: layers, to: cuda, order: best}\n");
-  machine m;
-  m.add_device("cpu", 1 * gib, 700 * mib);
-  m.add_device("cuda:a", 1 * gib, 1 * gib);
-  m.add_device("cuda:b", 1 * gib);
-  m.add_layers(1, 100 * mib, 200 * mib, "cpu");
-  pipeline_state state;
-  const decision d = evaluate(*policies, m.at(0), state);
-  ASSERT_EQ(d.planned.moves.size(), 2u);
-  for (const planned_move& move : d.planned.moves) EXPECT_EQ(move.to, "cuda:b");
-  // Where none has room, that is what is told.
-  m.device("cuda:b").others = 1 * gib;
-  pipeline_state other;
-  const decision none = evaluate(*policies, m.at(0), other);
-  EXPECT_TRUE(none.planned.moves.empty());
-  EXPECT_EQ(none.records.at(0).candidates.at(0).removed_by, filter::no_room);
-}
-
-// The order goes by what the way to a device costs, also where a driver's name stands for it.
-TEST(evaluate, scores_by_the_link_to_a_device_that_a_target_stands_for) {
-  const policy_set_ptr policies = set_of(
-      "  - name: hot\n    for_each: cpu\n    min_stay: 0s\n"
-      "    enter: {metric: vram.used_ratio, above: 0.5}\n"
-      "    leave: {metric: vram.used_ratio, below: 0.1}\n"
-      "    do: {move: layers, to: cuda, order: best}\n");
-  machine m;
-  m.add_device("cpu", 1 * gib, 700 * mib);
-  m.add_device("cuda:a", 2 * gib);
-  m.add_part("layer.0.attn", 100 * mib, "cpu");
-  m.add_part("layer.0.ffn", 200 * mib, "cpu");
-  snapshot now = m.at(0);
-  // A pause that weighs more on what is small: known only when the way is.
-  now.links.push_back({"cpu", "cuda:a", 1e9, 1000});
-  pipeline_state state;
-  const decision d = evaluate(*policies, now, state);
-  ASSERT_EQ(d.planned.moves.size(), 2u);
-  EXPECT_EQ(d.planned.moves[0].subject, "layer.0.ffn");
-}
 
 // What a user's quota keeps back does not go on with time, as what a rate limit keeps back does.
 TEST(evaluate, what_a_users_quota_leaves_is_a_trifle) {

@@ -8,6 +8,7 @@
 #include "policies/explain/explain.hpp"
 #include "policies/pipeline/evaluate.hpp"
 #include "tests/policies/machine.hpp"
+#include "tests/policies/set_of.hpp"
 
 namespace terrane::policies {
 namespace {
@@ -16,18 +17,10 @@ using testing::Contains;
 using testing::Field;
 using testing::HasSubstr;
 using tests::gib;
+using tests::load;
 using tests::machine;
 using tests::mib;
-
-policy_set::load_result<policy_set_ptr> load(const std::string& policies) {
-  return policy_set::from_sources({{"t.yaml", "apiVersion: terrane/v1\npolicies:\n" + policies}});
-}
-
-policy_set_ptr set_of(const std::string& policies) {
-  auto set = load(policies);
-  if (!set) throw std::invalid_argument(to_string(set.error().front()));
-  return *set;
-}
+using tests::set_of;
 
 const std::string hot =
     "  - name: hot\n"
