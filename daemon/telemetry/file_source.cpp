@@ -12,6 +12,7 @@
 
 #include "daemon/telemetry/source.hpp"
 #include "policies/vocabulary/nearest.hpp"
+#include "policies/vocabulary/metric_value.hpp"
 #include "policies/vocabulary/quantity.hpp"
 #include "policies/vocabulary/set_reading.hpp"
 #include "policies/yaml/document.hpp"
@@ -61,7 +62,7 @@ class file_source final : public telemetry_source {
     if (entry == nullptr)
       return complain(metric, "there is no metric '" + metric.text + "'" +
                                   policies::name_hint(metric.text, policies::metric_names()));
-    policies::parsed<double> number = policies::parse_quantity(value.text, entry->measured_in);
+    policies::parsed<double> number = policies::parse_value(value.text, *entry);
     if (!number) return complain(value, number.error());
     const std::string fault =
         policies::set_reading(s, object, *entry, {*number, read_ms_, period_ms_});

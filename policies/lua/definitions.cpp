@@ -7,6 +7,7 @@
 
 #include "policies/rule/lint.hpp"
 #include "policies/vocabulary/lua_words.hpp"
+#include "policies/vocabulary/metric_value.hpp"
 #include "policies/vocabulary/nearest.hpp"
 #include "policies/vocabulary/quantity.hpp"
 
@@ -58,7 +59,7 @@ double limit_at(lua_State* L, int index, const metric_entry& m) {
     luaL_error(L, "%f is no limit for %s, which is %s", number, m.name.data(),
                m.measured_in == unit::ratio ? "from 0 to 1 (or write \"92%\")" : "never negative");
   }
-  const parsed<double> value = parse_quantity(text_at(L, index), m.measured_in);
+  const parsed<double> value = parse_value(text_at(L, index), m);
   if (!value) luaL_error(L, "%s", value.error().c_str());
   return *value;
 }

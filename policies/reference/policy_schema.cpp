@@ -4,6 +4,7 @@
 #include "policies/reference/value_schemas.hpp"
 #include "policies/rule/rule.hpp"
 #include "policies/vocabulary/keys.hpp"
+#include "policies/vocabulary/metric_value.hpp"
 
 namespace terrane::policies::reference {
 namespace {
@@ -153,26 +154,33 @@ json_tree when(std::string_view key, const std::vector<std::string_view>& values
        {"required", names_array({key})}});
 }
 
+// Of the metrics of that unit, those that may pass the whole or the others.
+void add_limits(const word<unit>& u, bool may_pass, json_tree& rules) {
+  std::vector<std::string_view> names;
+  for (const metric_entry& m : metrics()) {
+    if (m.measured_in == u.value && may_pass_the_whole(m) == may_pass) names.push_back(m.name);
+  }
+  if (names.empty()) return;
+  json_tree limits = json_tree::object();
+  for (const word<comparison>& c : comparisons()) {
+    if (!suits(c.value, u.value)) {
+      limits.add(c.name, false);
+      continue;
+    }
+    const bool ranged = c.value == comparison::within || c.value == comparison::outside;
+    limits.add(c.name, refer_to(ranged ? "range_" + std::string(u.name)
+                                       : value_definition(u.value, may_pass)));
+  }
+  rules.push(json_tree::object(
+      {{"if", when("metric", names)}, {"then", json_tree::object({{"properties", limits}})}}));
+}
+
 // How each metric is compared follows from its unit.
 json_tree comparison_schema() {
   json_tree rules = json_tree::array();
   for (const word<unit>& u : measures()) {
-    std::vector<std::string_view> names;
-    for (const metric_entry& m : metrics()) {
-      if (m.measured_in == u.value) names.push_back(m.name);
-    }
-    if (names.empty()) continue;
-    json_tree limits = json_tree::object();
-    for (const word<comparison>& c : comparisons()) {
-      if (!suits(c.value, u.value)) {
-        limits.add(c.name, false);
-      } else {
-        const bool ranged = c.value == comparison::within || c.value == comparison::outside;
-        limits.add(c.name, refer_to((ranged ? "range_" : "quantity_") + std::string(u.name)));
-      }
-    }
-    rules.push(json_tree::object(
-        {{"if", when("metric", names)}, {"then", json_tree::object({{"properties", limits}})}}));
+    add_limits(u, false, rules);
+    add_limits(u, true, rules);
   }
   return map_schema(place::comparison)
       .add("oneOf", one_of_keys(names_of(comparisons())))

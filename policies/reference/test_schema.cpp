@@ -34,7 +34,7 @@ json_tree map_with(const json_tree& properties, const json_tree& others) {
 json_tree setting_schema(const setting_word& w) {
   switch (w.holds) {
     case setting_value::quantity:
-      return refer_to("quantity_" + std::string(name_of(w.measured_in)));
+      return refer_to(value_definition(w.measured_in, w.may_pass_the_whole));
     case setting_value::truth:
       return refer_to("quantity_truth");
     case setting_value::text:

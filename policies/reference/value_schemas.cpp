@@ -27,6 +27,13 @@ json_tree any_of(std::vector<json_tree> choices) {
 
 json_tree number_from_zero() { return json_tree::object({{"type", "number"}, {"minimum", 0}}); }
 
+// As a ratio, and more with its symbol.
+json_tree mark_schema() {
+  return any_of({number_from_zero().add("maximum", 1),
+                 text_like(std::string(number_pattern) + " *%"),
+                 text_like(R"((0|1|0?\.[0-9]+|1\.0*))")});
+}
+
 json_tree ratio_schema() {
   return any_of({number_from_zero().add("maximum", 1),
                  text_like(R"((100(\.0*)?|[0-9]{1,2}(\.[0-9]*)?) *%)"),
@@ -57,6 +64,11 @@ json_tree quantity_schema(unit u) {
   return any_of({number_from_zero(), text_like(std::string(number_pattern) + with_symbol)});
 }
 
+std::string value_definition(unit u, bool may_pass_the_whole) {
+  if (may_pass_the_whole) return "share_of_a_mark";
+  return "quantity_" + std::string(name_of(u));
+}
+
 json_tree range_schema(unit u) {
   const std::string one(u == unit::weekday ? day_pattern : time_pattern);
   const std::string upper = " *- *" + one;
@@ -82,6 +94,8 @@ void define_values(json_tree& definitions) {
                       range_schema(u.value).add("description", "a range of such"));
     }
   }
+  definitions.add("share_of_a_mark",
+                  mark_schema().add("description", "a share of what may be passed, such as 105%"));
   json_tree duration = duration_schema();
   duration.add("description", "a time with its unit, such as 500ms, 5s, 2m or 1h");
   definitions.add("duration", std::move(duration));

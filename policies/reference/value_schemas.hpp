@@ -29,6 +29,8 @@ json_tree names_array(const std::vector<std::string_view>& names);
 
 // A quantity of that unit, with or without its symbol.
 json_tree quantity_schema(unit u);
+// The definition of what a metric's limits and values are: `quantity_UNIT`, or `share_of_a_mark`.
+std::string value_definition(unit u, bool may_pass_the_whole);
 // A range of times of day or days.
 json_tree range_schema(unit u);
 // "5s"; a bare number only when it is 0.
@@ -36,8 +38,8 @@ json_tree duration_schema();
 // That schema, or a list of it.
 json_tree one_or_list(const json_tree& item);
 
-// Definitions `quantity_UNIT` of every unit, `range_UNIT` of those that have ranges, and
-// `duration`.
+// Definitions `quantity_UNIT` of every unit, `range_UNIT` of those that have ranges,
+// `share_of_a_mark` of ratios that may be more than 100 %, and `duration`.
 void define_values(json_tree& definitions);
 
 }  // namespace terrane::policies::reference

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "policies/planner/propose.hpp"
+#include "policies/vocabulary/metric_value.hpp"
 #include "policies/vocabulary/nearest.hpp"
 #include "policies/vocabulary/quantity.hpp"
 #include "policies/vocabulary/set_reading.hpp"
@@ -29,7 +30,8 @@ using setter = void (*)(machine& m, const std::string& who, const written& to, s
 struct setting {
   setting_word word;
   setter set;
-  metric_id metric = {};  // of a reading
+  bool of_a_metric = false;  // it is a reading
+  metric_id metric = {};     // of a reading
 };
 
 constexpr setting device_settings[] = {
@@ -140,13 +142,17 @@ std::vector<setting> readings_of(subject_is what) {
   for (const metric_entry& m : metrics()) {
     if (what == subject_is::device && m.device_field != nullptr && !m.name.starts_with("vram.")) {
       list.push_back(
-          {{m.name, setting_value::quantity, m.measured_in, m.says}, set_device_reading, m.id});
+          {{m.name, setting_value::quantity, m.measured_in, m.says, may_pass_the_whole(m)},
+           set_device_reading,
+           true,
+           m.id});
     }
     if (what == subject_is::host && m.host_field != nullptr && m.name.starts_with(of_host)) {
-      list.push_back(
-          {{m.name.substr(of_host.size()), setting_value::quantity, m.measured_in, m.says},
-           set_host_reading,
-           m.id});
+      list.push_back({{m.name.substr(of_host.size()), setting_value::quantity, m.measured_in,
+                       m.says, may_pass_the_whole(m)},
+                      set_host_reading,
+                      true,
+                      m.id});
     }
   }
   return list;
@@ -184,7 +190,8 @@ std::string describe_subject(const subject& who) {
 std::string read_value(const setting& s, const std::string& text, const machine& m, written& into) {
   into.text = text;
   if (s.word.holds == setting_value::quantity) {
-    const parsed<double> number = parse_quantity(text, s.word.measured_in);
+    const parsed<double> number = s.of_a_metric ? parse_value(text, metric(s.metric))
+                                                : parse_quantity(text, s.word.measured_in);
     if (!number) return number.error();
     into.number = *number;
   } else if (s.word.holds == setting_value::truth) {

@@ -26,6 +26,7 @@ struct setting_word {
   setting_value holds;
   unit measured_in;  // of a quantity
   std::string_view says;
+  bool may_pass_the_whole = false;  // a ratio that may be more than 100 %
 };
 std::vector<setting_word> setting_words(subject_is what);
 

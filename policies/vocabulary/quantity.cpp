@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "policies/vocabulary/metric_value.hpp"
+
 namespace terrane::policies {
 namespace {
 
@@ -131,6 +133,31 @@ std::string with_digits(double value, const char* symbol) {
   return text.data();
 }
 
+// A number with or without its unit's symbol. `most_of_whole`: what a share may be, with its
+// symbol.
+parsed<double> parse_number(std::string_view text, unit u, double most_of_whole) {
+  const parsed<number_and_symbol> parts = split(text, u);
+  if (!parts) return tl::unexpected(parts.error());
+  if (parts->symbol.empty()) {
+    if (u == unit::ratio && parts->number > 1) {
+      const std::string number(trimmed(text));
+      return tl::unexpected("'" + number + "' is more than the whole; did you mean " + number +
+                            "%?");
+    }
+    return parts->number;
+  }
+  for (const unit_entry& e : units()) {
+    if (e.measured_in != u || e.symbol != parts->symbol) continue;
+    const double value = parts->number * e.factor;
+    if (u == unit::ratio && value > most_of_whole) {
+      return tl::unexpected("'" + std::string(text) + "' is more than the whole");
+    }
+    if (value > most) return tl::unexpected("'" + std::string(text) + "' is out of range");
+    return value;
+  }
+  return tl::unexpected(expected_clause(text, u));
+}
+
 }  // namespace
 
 std::string format_bytes(double bytes) {
@@ -146,26 +173,12 @@ parsed<double> parse_quantity(std::string_view text, unit u) {
   if (u == unit::truth) return parse_truth(trimmed(text));
   if (u == unit::time_of_day) return parse_time_of_day(trimmed(text));
   if (u == unit::weekday) return parse_day(trimmed(text));
-  const parsed<number_and_symbol> parts = split(text, u);
-  if (!parts) return tl::unexpected(parts.error());
-  if (parts->symbol.empty()) {
-    if (u == unit::ratio && parts->number > 1) {
-      const std::string number(trimmed(text));
-      return tl::unexpected("'" + number + "' is more than the whole; did you mean " + number +
-                            "%?");
-    }
-    return parts->number;
-  }
-  for (const unit_entry& e : units()) {
-    if (e.measured_in != u || e.symbol != parts->symbol) continue;
-    const double value = parts->number * e.factor;
-    if (u == unit::ratio && value > 1) {
-      return tl::unexpected("'" + std::string(text) + "' is more than the whole");
-    }
-    if (value > most) return tl::unexpected("'" + std::string(text) + "' is out of range");
-    return value;
-  }
-  return tl::unexpected(expected_clause(text, u));
+  return parse_number(text, u, 1);
+}
+
+parsed<double> parse_value(std::string_view text, const metric_entry& m) {
+  if (m.measured_in == unit::ratio) return parse_number(text, unit::ratio, m.most.value_or(1));
+  return parse_quantity(text, m.measured_in);
 }
 
 parsed<quantity_range> parse_range(std::string_view text, unit u) {

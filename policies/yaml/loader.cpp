@@ -49,14 +49,15 @@ std::optional<comparison> read_comparison(map_reader& map) {
 }
 
 // The limit in the unit of the metric; false after a fault.
-bool read_limit_of(map_reader& map, comparison how, unit u, term& into) {
+bool read_limit_of(map_reader& map, comparison how, const metric_entry& m, term& into) {
   const std::string_view key = name_of(how);
+  const unit u = m.measured_in;
   if (!suits(how, u)) {
     map.fault(map.optional_key(key)->where, unsuited_text(into.metric, how));
     return false;
   }
   if (how != comparison::within && how != comparison::outside) {
-    const auto limit = map.quantity(key, u);
+    const auto limit = map.value_of(key, m);
     into.limit = limit.value_or(0);
     return limit.has_value();
   }
@@ -85,7 +86,7 @@ void read_term(map_reader& map, read_condition& into) {
   if (!id || !how) return;
   t.metric = *id;
   t.compare = *how;
-  if (read_limit_of(map, *how, metric(*id).measured_in, t)) into.value.terms.push_back(t);
+  if (read_limit_of(map, *how, metric(*id), t)) into.value.terms.push_back(t);
 }
 
 void read_group(map_reader& map, policy_key which, read_condition& into, faults_list& faults) {

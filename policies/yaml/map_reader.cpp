@@ -5,6 +5,7 @@
 #include <cctype>
 #include <charconv>
 
+#include "policies/vocabulary/metric_value.hpp"
 #include "policies/vocabulary/nearest.hpp"
 
 namespace terrane::policies::yaml {
@@ -47,22 +48,27 @@ std::optional<std::string> map_reader::text(std::string_view key) {
   return std::nullopt;
 }
 
-std::optional<double> map_reader::quantity(std::string_view key, unit u) {
+template <class Parse>
+auto map_reader::parsed_as(std::string_view key, Parse parse) {
+  using found = std::optional<typename decltype(parse(std::string()))::value_type>;
   const std::optional<std::string> written = text(key);
-  if (!written) return std::nullopt;
-  const parsed<double> value = parse_quantity(*written, u);
-  if (value) return *value;
+  if (!written) return found();
+  const auto value = parse(*written);
+  if (value) return found(*value);
   fault(map_.find(key)->where, "'" + std::string(key) + "': " + value.error());
-  return std::nullopt;
+  return found();
+}
+
+std::optional<double> map_reader::quantity(std::string_view key, unit u) {
+  return parsed_as(key, [u](const std::string& text) { return parse_quantity(text, u); });
+}
+
+std::optional<double> map_reader::value_of(std::string_view key, const metric_entry& m) {
+  return parsed_as(key, [&m](const std::string& text) { return parse_value(text, m); });
 }
 
 std::optional<std::int64_t> map_reader::duration_ms(std::string_view key) {
-  const std::optional<std::string> written = text(key);
-  if (!written) return std::nullopt;
-  const parsed<std::int64_t> value = parse_duration_ms(*written);
-  if (value) return *value;
-  fault(map_.find(key)->where, "'" + std::string(key) + "': " + value.error());
-  return std::nullopt;
+  return parsed_as(key, [](const std::string& text) { return parse_duration_ms(text); });
 }
 
 std::optional<std::int64_t> map_reader::integer(std::string_view key, std::int64_t least,

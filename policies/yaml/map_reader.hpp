@@ -40,6 +40,7 @@ class map_reader {
   // A scalar's text; a fault when the key is there and holds something else.
   std::optional<std::string> text(std::string_view key);
   std::optional<double> quantity(std::string_view key, unit u);
+  std::optional<double> value_of(std::string_view key, const metric_entry& m);
   std::optional<std::int64_t> duration_ms(std::string_view key);
   // A whole number within the bounds, both included.
   std::optional<std::int64_t> integer(std::string_view key, std::int64_t least, std::int64_t most);
@@ -89,6 +90,9 @@ class map_reader {
   void finish();
 
  private:
+  // What a scalar says to a function that parses it; a fault where that fails.
+  template <class Parse>
+  auto parsed_as(std::string_view key, Parse parse);
   void unknown_word(std::string_view key, const std::string& name,
                     const std::vector<std::string_view>& names);
 

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "policies/vocabulary/metric_value.hpp"
 #include "policies/vocabulary/nearest.hpp"
 #include "policies/vocabulary/quantity.hpp"
 #include "policies/vocabulary/set_reading.hpp"
@@ -128,6 +129,22 @@ TEST(quantity, units_are_words) {
   EXPECT_EQ(*parse_duration_ms("1.5m"), 90'000);
   EXPECT_EQ(*parse_duration_ms("500ms"), 500);
   EXPECT_EQ(*parse_duration_ms("0"), 0);
+}
+
+TEST(quantity, a_share_of_a_mark_may_be_more_than_that) {
+  for (const metric_entry& m : metrics()) {
+    if (m.measured_in != unit::ratio) continue;
+    const bool may_pass = m.id == metric_id::power_ratio || m.id == metric_id::fan_ratio;
+    const parsed<double> value = parse_value("105%", m);
+    EXPECT_EQ(value.has_value(), may_pass) << m.name;
+    if (value) {
+      EXPECT_DOUBLE_EQ(*value, 1.05) << m.name;
+    }
+    // Without its symbol it could be meant as one of 105.
+    EXPECT_FALSE(parse_value("105", m).has_value()) << m.name;
+    EXPECT_DOUBLE_EQ(*parse_value("0.92", m), 0.92) << m.name;
+  }
+  EXPECT_DOUBLE_EQ(*parse_value("85C", metric(metric_id::temp_c)), 85);
 }
 
 TEST(quantity, what_it_is_not) {
