@@ -7,6 +7,7 @@
 #include <fstream>
 #include <limits>
 #include <system_error>
+#include <tuple>
 
 #include "policies/lua/loader.hpp"
 #include "policies/rule/contradictions.hpp"
@@ -126,9 +127,18 @@ void lint_what_can_never_be(const std::vector<rule>& rules, std::vector<diagnost
   if (std::ranges::none_of(faults, is_error)) lint_contradictions(rules, faults);
 }
 
+// In the order of the files and of what stands in them, whichever part of lint found it.
+void put_in_order(const std::vector<policy_source>& sources, std::vector<diagnostic>& faults) {
+  std::ranges::stable_sort(faults, {}, [&](const diagnostic& d) {
+    const auto file = std::ranges::find(sources, d.where.file, &policy_source::name);
+    return std::tuple(file - sources.begin(), d.where.line, d.where.column);
+  });
+}
+
 std::vector<diagnostic> faults_of(const std::vector<policy_source>& sources) {
   compiled all = compile_all(sources);
   lint_what_can_never_be(all.rules, all.faults);
+  put_in_order(sources, all.faults);
   return std::move(all.faults);
 }
 
@@ -140,6 +150,7 @@ policy_set::load_result<policy_set_ptr> policy_set::from_sources(
   if (!set) return tl::unexpected(faults_of(sources));
   std::vector<diagnostic> faults = (*set)->warnings();
   lint_what_can_never_be((*set)->rules(), faults);
+  put_in_order(sources, faults);
   if (std::ranges::any_of(faults, is_error)) return tl::unexpected(std::move(faults));
   std::shared_ptr<policy_set> linted(new policy_set(**set));
   linted->warnings_ = std::move(faults);

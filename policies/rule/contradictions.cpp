@@ -74,11 +74,31 @@ bool meet(const places& a, const places& b) {
   });
 }
 
-bool meet(const std::vector<std::string>& a, const std::vector<std::string>& b) {
-  if (a.empty() || b.empty()) return true;
-  return std::ranges::any_of(a, [&](const std::string& one) {
-    return std::ranges::any_of(b, [&](const std::string& o) { return can_name_the_same(one, o); });
-  });
+enum class certainty { no, on_some_machines, yes };
+
+// Whether something has a name of both. It does wherever there is anything of the names that one of
+// two patterns has, if the other has them too; where each has names of its own, nothing may.
+certainty share_names(const places& a, const places& b) {
+  certainty found = certainty::no;
+  for (const place& one : a) {
+    for (const place& other : b) {
+      if (!meets(one, other)) continue;
+      if (covers(one, other) || covers(other, one)) return certainty::yes;
+      found = certainty::on_some_machines;
+    }
+  }
+  return found;
+}
+
+// The same of plain names; none are all.
+certainty share_names(const std::vector<std::string>& a, const std::vector<std::string>& b) {
+  if (a.empty() || b.empty()) return certainty::yes;
+  const auto named = [](const std::vector<std::string>& names) {
+    places all;
+    for (const std::string& name : names) all.push_back({name});
+    return all;
+  };
+  return share_names(named(a), named(b));
 }
 
 // The devices that a rule is judged for; those of the host are the CPU's.
@@ -95,9 +115,9 @@ bool is_of_devices(const rule& r) {
   return is_device_scope(r.for_each) || r.for_each == scope::host;
 }
 
-bool share_objects(const rule& a, const rule& b) {
-  if (is_of_devices(a) && is_of_devices(b)) return meet(objects_of(a), objects_of(b));
-  return a.for_each == b.for_each && meet(a.only, b.only);
+certainty share_objects(const rule& a, const rule& b) {
+  if (is_of_devices(a) && is_of_devices(b)) return share_names(objects_of(a), objects_of(b));
+  return a.for_each == b.for_each ? share_names(a.only, b.only) : certainty::no;
 }
 
 places places_of(const std::vector<target_choice>& list, const rule& r) {
@@ -186,13 +206,24 @@ std::optional<course> course_of(const rule& r) {
 // Whether it goes elsewhere than it came from, whatever the machine.
 bool is_definite(const course& c) { return c.from.empty() || !meet(c.from, c.to); }
 
-enum class certainty { no, on_some_machines, yes };
-
 // Whether a takes what was brought to these places.
 certainty takes_from(const course& a, const places& brought) {
   if (a.from.empty()) return meet(a.to, brought) ? certainty::no : certainty::yes;
   if (!meet(a.from, brought)) return certainty::no;
   return covers(a.from, brought) ? certainty::yes : certainty::on_some_machines;
+}
+
+// Whether both bring parts of the same names; some parts every model has.
+certainty share_parts(const course& a, const course& b) {
+  const certainty found = share_names(a.parts, b.parts);
+  if (found != certainty::on_some_machines) return found;
+  const auto is_in = [](const char* part) {
+    return [part](const std::string& pattern) { return matches_pattern(pattern, part); };
+  };
+  for (const char* part : {"embedding", "layer.0.attn", "layer.0.ffn", "head"})
+    if (std::ranges::any_of(a.parts, is_in(part)) && std::ranges::any_of(b.parts, is_in(part)))
+      return certainty::yes;
+  return found;
 }
 
 // Whether one of them brings back what the other takes away.
@@ -203,14 +234,14 @@ certainty are_opposite(const rule& a, const rule& b) {
   const auto are = [&](verb one, verb other) {
     return does_a->action == one && does_b->action == other;
   };
-  if (are(verb::spill, verb::fetch) || are(verb::fetch, verb::spill))
-    return share_objects(a, b) ? certainty::yes : certainty::no;
+  if (are(verb::spill, verb::fetch) || are(verb::fetch, verb::spill)) return share_objects(a, b);
   const auto x = course_of(a), y = course_of(b);
-  if (!x || !y || !meet(x->parts, y->parts)) return certainty::no;
-  if (share_objects(a, b) && ((x->drains && y->fills) || (x->fills && y->drains)))
-    return certainty::yes;
-  if (!is_definite(*x) || !is_definite(*y)) return certainty::no;
-  return std::min(takes_from(*x, y->to), takes_from(*y, x->to));
+  if (!x || !y) return certainty::no;
+  certainty found = certainty::no;
+  if ((x->drains && y->fills) || (x->fills && y->drains)) found = share_objects(a, b);
+  if (is_definite(*x) && is_definite(*y))
+    found = std::max(found, std::min(takes_from(*x, y->to), takes_from(*y, x->to)));
+  return std::min(found, share_parts(*x, *y));
 }
 
 // ---- When a rule engages
@@ -240,16 +271,24 @@ bool asks(const all_terms& terms, metric_id id) {
   return std::ranges::any_of(terms, [&](const term* t) { return t->metric == id; });
 }
 
+bool is_of_host(const term& t) { return metric(t.metric).belongs_to == scope::host; }
+
 // Whether both rules read the same value of the metric, at least for one object.
-bool reads_the_same(const rule& a, const rule& b, metric_id id) {
-  return metric(id).belongs_to == scope::host || share_objects(a, b);
+bool reads_the_same(const rule& a, const rule& b, const term& t) {
+  return is_of_host(t) || share_objects(a, b) != certainty::no;
+}
+
+// Whether there are objects for which both engage when they engage at the same readings.
+certainty read_the_same(const rule& a, const rule& b) {
+  const bool any = std::ranges::all_of(a.enter.terms, is_of_host);
+  return any ? certainty::yes : share_objects(a, b);
 }
 
 // The comparisons that hold together whenever one of the two ways does, told; nothing when that is
 // not certain: where each asks for something that the other does not, they may never meet.
 std::string hold_together(const rule& a, const all_terms& x, const rule& b, const all_terms& y) {
   const auto is_common = [&](const term* t) {
-    return asks(x, t->metric) && asks(y, t->metric) && reads_the_same(a, b, t->metric);
+    return asks(x, t->metric) && asks(y, t->metric) && reads_the_same(a, b, *t);
   };
   if (!std::ranges::all_of(x, is_common) && !std::ranges::all_of(y, is_common)) return {};
   std::string told;
@@ -281,10 +320,11 @@ std::string named(const rule& r) { return in_quotes(r.name) + " (" + to_string(r
 
 void lint_opposites(const rule& a, const rule& b, std::vector<diagnostic>& faults) {
   if (a.priority != b.priority) return;
-  const certainty how = are_opposite(a, b);
-  if (how == certainty::no) return;
+  const certainty opposite = are_opposite(a, b);
+  if (opposite == certainty::no) return;
   const std::string together = hold_together(a, b);
   if (together.empty()) return;
+  const certainty how = std::min(opposite, read_the_same(a, b));
   const bool is_certain = how == certainty::yes;
   faults.push_back(
       {is_certain ? severity::error : severity::warning, b.where,
@@ -299,7 +339,8 @@ void lint_opposites(const rule& a, const rule& b, std::vector<diagnostic>& fault
 void lint_levels(const rule& relieves_it, const rule& fills, const rule& told_at,
                  std::vector<diagnostic>& faults) {
   const auto x = course_of(relieves_it), y = course_of(fills);
-  if (!x || !y || !x->drains || !y->fills || !share_objects(relieves_it, fills)) return;
+  const certainty how = share_objects(relieves_it, fills);
+  if (!x || !y || !x->drains || !y->fills || how == certainty::no) return;
   if (!relieves(relieves_it) || action_of(fills)->until != extent::leave) return;
   // Where any of several ends it, another may be reached.
   if (fills.leave.how == combination::any_of && fills.leave.terms.size() > 1) return;
@@ -307,8 +348,10 @@ void lint_levels(const rule& relieves_it, const rule& fills, const rule& told_at
     for (const term& wanted : fills.leave.terms) {
       if (kept.metric != wanted.metric || metric(kept.metric).bytes_until == nullptr) continue;
       if (!value_set::of(kept).meet(value_set::of(wanted)).empty()) continue;
-      faults.push_back({severity::error, told_at.where,
-                        "policy " + named(fills) + " is to fill up to " + text_of(wanted) +
+      const bool is_certain = how == certainty::yes;
+      faults.push_back({is_certain ? severity::error : severity::warning, told_at.where,
+                        std::string(is_certain ? "policy " : "on some machines policy ") +
+                            named(fills) + " is to fill up to " + text_of(wanted) +
                             ", and nothing is put there past the 'leave' of " + named(relieves_it) +
                             ", " + text_of(kept) +
                             ", so it never gets there; move one of the levels"});

@@ -71,6 +71,14 @@ TEST(contradictions, a_condition_that_no_reading_meets_is_a_fault) {
                        "{metric: vram.used_ratio, above: 60%}]}"),
               ElementsAre(HasSubstr("error: one of the conditions of 'enter' can never hold: no "
                                     "value is 'vram.free' below 0 B")));
+  // Each at its own place, in their order.
+  written first = drain, second = fill;
+  first.enter =
+      "{all_of: [{metric: vram.used_ratio, above: 80%}, {metric: temp_c, above: 80C}, "
+      "{metric: temp_c, below: 70C}]}";
+  second.leave = "{metric: vram.used_ratio, above: 10%}";
+  EXPECT_THAT(faults_of({first, second}),
+              ElementsAre(StartsWith("p.yaml:5:"), StartsWith("p.yaml:12:")));
   EXPECT_THAT(entering("{any_of: [{metric: temp_c, above: 80C}, {metric: temp_c, below: 10C}, "
                        "{metric: vram.used_ratio, above: 60%}]}"),
               IsEmpty());
@@ -83,6 +91,8 @@ TEST(contradictions, what_may_be_above_the_whole_may_be_asked_for) {
   for (const std::string metric : {"power_ratio", "fan_ratio"}) {
     p.enter = "{metric: " + metric + ", above: 100%}";
     p.leave = "{metric: " + metric + ", below: 90%}";
+    EXPECT_THAT(faults_of({p}), IsEmpty());
+    p.enter = "{metric: " + metric + ", above: 105%}";
     EXPECT_THAT(faults_of({p}), IsEmpty());
     p.leave = "{metric: " + metric + ", below: 0%}";
     EXPECT_THAT(faults_of({p}), ElementsAre(HasSubstr("below 0 %")));
@@ -108,6 +118,13 @@ TEST(contradictions, who_brings_back_what_another_takes_away_at_the_same_level) 
   written of_one = drain, of_another = overlapping;
   of_one.more = "    only: \"cuda:a*\"\n", of_another.more = "    only: \"cuda:b*\"\n";
   EXPECT_THAT(faults_of({of_one, of_another}), IsEmpty());
+  // Where each has cards of its own, only one that both have may be between them.
+  of_one.more = "    only: \"cuda:a*\"\n", of_another.more = "    only: \"cuda:*b\"\n";
+  EXPECT_THAT(faults_of({of_one, of_another}),
+              ElementsAre(AllOf(HasSubstr("warning: policy 'fill' may contradict 'drain'"),
+                                HasSubstr("on some machines one brings back"))));
+  of_another.more = "    only: \"cuda:ab\"\n";
+  EXPECT_THAT(faults_of({of_one, of_another}), ElementsAre(HasSubstr("error: policy 'fill'")));
   of_another.more = "    only: \"cuda:*\"\n";
   EXPECT_THAT(faults_of({of_one, of_another}), ElementsAre(HasSubstr("contradicts")));
   written attention = drain, rest = overlapping;
@@ -116,6 +133,9 @@ TEST(contradictions, who_brings_back_what_another_takes_away_at_the_same_level) 
   EXPECT_THAT(faults_of({attention, rest}), IsEmpty());
   rest.action = "{move: layer.0.*, until: 1GiB, from: cpu, to: itself}";
   EXPECT_THAT(faults_of({attention, rest}), ElementsAre(HasSubstr("contradicts")));
+  rest.action = "{move: layer.40.*, until: 1GiB, from: cpu, to: itself}";
+  attention.action = "{move: layer.4*.attn, until: all, to: cpu}";
+  EXPECT_THAT(faults_of({attention, rest}), ElementsAre(HasSubstr("may contradict")));
   // In shadow mode one does nothing.
   rest.mode = "shadow";
   EXPECT_THAT(faults_of({attention, rest}), IsEmpty());
