@@ -93,14 +93,16 @@ std::optional<amounts> past_quota(const rule& r, const policy_set& policies, con
 }
 
 // What would help: only what would.
-std::string advice(std::uint64_t quota, std::uint64_t needed, std::uint64_t least,
+std::string advice(std::uint64_t quota, std::uint64_t needed, std::optional<std::uint64_t> least,
                    bool shorter_fits) {
   const std::string shorter = "ask for a shorter reply (--max-tokens)";
   const std::string end = "end a session (terranectl sessions, terranectl close NUMBER)";
   if (shorter_fits && needed <= quota) return shorter + ", or " + end + ", and ask again";
   if (shorter_fits) return shorter + ", or have the quota raised";
   if (needed <= quota) return end + ", and ask again";
-  if (least < needed && least <= quota)
+  // Whether any reply to the prompt would fit, nobody has said.
+  if (!least) return "this request alone is past that: have the quota raised";
+  if (*least < needed && *least <= quota)
     return end + " and " + shorter + ", or have the quota raised";
   return "no reply to this prompt fits, however short: have the quota raised";
 }
@@ -126,8 +128,9 @@ std::optional<admission_refusal> refuse_by(const rule& r, const policy_set& poli
   std::optional<amounts> past = past_quota(r, policies, now, state, request.tenant, request.needs);
   if (!past) return std::nullopt;
   const std::uint64_t needed = counted_bytes(r.quota, now, request.needs);
-  const std::uint64_t least = request.least ? counted_bytes(r.quota, now, *request.least) : 0;
-  const bool shorter_fits = request.least && least < needed &&
+  std::optional<std::uint64_t> least;
+  if (request.least) least = counted_bytes(r.quota, now, *request.least);
+  const bool shorter_fits = least && *least < needed &&
                             !past_quota(r, policies, now, state, request.tenant, *request.least);
   past->held -= needed;
   return admission_refusal{
