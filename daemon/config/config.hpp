@@ -30,7 +30,7 @@ struct config {
   std::filesystem::path model_file;
   std::uint32_t context_tokens = 4096;  // of a session; cut to what the model was trained for
   std::uint32_t sessions = 4;           // at once
-  std::uint32_t rows = 64;              // tokens of one step
+  std::uint32_t rows = 0;               // tokens of one step; 0: as engine::automatic_rows() says
   bool check_numbers = true;            // refuse a file with scales that are not finite
   std::vector<device_config> devices;   // in the order of their numbers in the engine
   // Device that holds all parts at the start, or "automatic": where the planner puts each part.

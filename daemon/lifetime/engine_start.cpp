@@ -9,6 +9,7 @@
 #include "daemon/loop/snapshot_builder.hpp"
 #include "daemon/placement/refuge_plan.hpp"
 #include "daemon/telemetry/listing.hpp"
+#include "engine/placement/scratch.hpp"
 #include "policies/placement/fit.hpp"
 
 namespace terrane::daemon {
@@ -60,8 +61,7 @@ class starting {
     self_test_ = false;  // they compute nothing
     result<void> ok = open_devices();
     if (!ok) return tl::unexpected<error>(ok.error());
-    std::vector<engine::device*> devices;
-    for (const auto& d : devices_) devices.push_back(d.get());
+    const std::vector<engine::device*> devices = device_pointers();
     const telemetry_sources sources = make_sources(config_, out_.devices, devices, nvml);
     policies::snapshot s;
     // Shares of time, such as how busy processors are, are of the time between two samples.
@@ -226,6 +226,12 @@ class starting {
                        [&](const engine::device* d) { return names_device(name, d->info().name); });
   }
 
+  std::vector<engine::device*> device_pointers() const {
+    std::vector<engine::device*> all;
+    for (const auto& d : devices_) all.push_back(d.get());
+    return all;
+  }
+
   engine::engine_options options_for(const engine::model& m) {
     engine::engine_options o;
     o.context_tokens = std::min(config_.context_tokens, m.config().context_tokens);
@@ -235,7 +241,7 @@ class starting {
                      std::to_string(o.context_tokens));
     }
     o.sessions = config_.sessions;
-    o.rows = config_.rows;
+    o.rows = config_.rows != 0 ? config_.rows : engine::automatic_rows(device_pointers(), m, o);
     o.check_numbers = config_.check_numbers;
     o.on_session = settings_.on_session;
     o.tuning.cache_folder = settings_.cache_folder;

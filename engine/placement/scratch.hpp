@@ -21,6 +21,13 @@ std::uint64_t attention_bytes(const std::vector<const device*>& devices,
 std::uint64_t scratch_bytes(device& on, const std::vector<const device*>& all, const model& of,
                             const engine_options& options);
 
+// engine_options::rows where nobody says how many: the more, the faster a GPU reads a prompt, up to
+// 2,048; but what is more than the usual 64 takes no more than a 256th of any device's memory.
+// Devices that are slow take fewer of them (prompt_pace). The usual 64 where none has its own
+// memory.
+std::uint32_t automatic_rows(const std::vector<device*>& devices, const model& of,
+                             engine_options options);
+
 // Pages of KV are allocated in multiples of so many, for each layer.
 std::uint32_t kv_pages_together();
 

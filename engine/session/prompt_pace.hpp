@@ -1,7 +1,9 @@
 // How many rows a step has beside replies that are being given. Where a device is slow a full step
 // of a prompt takes seconds, and everybody who reads a reply would wait as long for its next word;
 // so it is cut down until a step takes no longer than a few tokens do. Without such replies prompts
-// are read as fast as they can be. How a prompt is cut changes no bit of what comes of it.
+// are read as fast as they can be, in steps of which none takes long: between two of them moves
+// commit, and who comes next gets a first token. How a prompt is cut changes no bit of what comes
+// of it.
 //
 // Belongs to the step loop's thread, and to one placement.
 #pragma once
@@ -15,9 +17,17 @@ namespace terrane::engine {
 
 class prompt_pace {
  public:
-  // `most`: rows of a step. It begins with few, since on a slow device the first step may already
-  // be too long; on a fast one they double with each step.
-  explicit prompt_pace(std::uint32_t most) : most_(most), rows_(std::min(least_rows, most)) {}
+  // `most`: rows of a step. Beside replies it begins with few, since on a slow device the first
+  // step may already be too long; on a fast one they double with each step. Without replies it
+  // begins with `alone`, which are taken however long they take.
+  explicit prompt_pace(std::uint32_t most, std::uint32_t alone = usual_alone)
+      : most_(most),
+        rows_(std::min(least_rows, most)),
+        least_alone_(std::min(alone, most)),
+        alone_(least_alone_) {}
+
+  // Rows of prompts that the next step may have where no reply is given.
+  std::uint32_t rows_alone() const { return alone_; }
 
   // Rows of prompts that the next step may have beside so many of replies, one a session. A step
   // computes a power of two of rows, so together they fill one; prompts have half of it at least.
@@ -32,7 +42,7 @@ class prompt_pace {
 
   // What a step took.
   void took(std::uint32_t prompt_rows, std::uint32_t reply_rows, double ms) {
-    if (reply_rows == 0) return;
+    if (reply_rows == 0) return took_alone(prompt_rows, ms);
     if (prompt_rows == 0) {
       token_ms_ = token_ms_ ? 0.9 * *token_ms_ + 0.1 * ms : ms;
       return;
@@ -52,8 +62,22 @@ class prompt_pace {
   // With fewer a step reads the weights for next to nothing.
   static constexpr std::uint32_t least_rows = 8;
   static constexpr double unnoticed_ms = 150, tokens_long = 3;
+  static constexpr std::uint32_t usual_alone = 64;
+  static constexpr double alone_ms = 250;
 
-  std::uint32_t most_, rows_;
+  // A whole step tells how many rows take alone_ms at most. One that took less than twice as long
+  // is no reason to take fewer: a longer context slows it down, and so does what runs beside it.
+  void took_alone(std::uint32_t rows, double ms) {
+    const auto fitting = static_cast<std::uint32_t>(
+        std::clamp<double>(rows * alone_ms / std::max(ms, 1e-3), 1, most_));
+    const std::uint32_t next = fitting == most_ ? most_ : std::bit_floor(fitting);
+    if (rows >= alone_ && next > alone_)
+      alone_ = next;
+    else if (ms > 2 * alone_ms)
+      alone_ = std::min(alone_, std::max(next, least_alone_));
+  }
+
+  std::uint32_t most_, rows_, least_alone_, alone_;
   std::optional<double> token_ms_;  // a step of replies alone, of late
 };
 

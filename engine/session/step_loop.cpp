@@ -34,7 +34,7 @@ step_loop::step_loop(const model& of, const tokenizer& words, device_rooms& room
       parts_(blocks.size()),
       slots_(shape.slots, false),
       inputs_(shape.rows),
-      pace_(shape.rows) {
+      pace_(first_pace()) {
   for (std::size_t p = 0; p < blocks.size(); p++) parts_[p].blocks = std::move(blocks[p]);
   sessions_.reserve(shape.slots);
   spans_.reserve(shape.rows);
@@ -108,6 +108,14 @@ void step_loop::loop() {
 
 // ---- Gathering a step
 
+// Where all devices work in the host's memory a step has many rows only if a person says so, and
+// then it has them.
+prompt_pace step_loop::first_pace() const {
+  const bool all_host =
+      std::ranges::all_of(rooms_, [](const auto& room) { return room->on->info().host_memory; });
+  return all_host ? prompt_pace(shape_.rows, shape_.rows) : prompt_pace(shape_.rows);
+}
+
 bool step_loop::gather() {
   release_ended();
   spans_.clear();
@@ -119,7 +127,7 @@ bool step_loop::gather() {
   for (auto& s : sessions_)
     if (s->answering && s->tokens.size() - s->computed == 1) add_rows(*s, 1);
   reply_rows_ = static_cast<std::uint32_t>(inputs_.rows());
-  std::size_t left = reply_rows_ == 0 ? shape_.rows : pace_.rows_beside(reply_rows_);
+  std::size_t left = reply_rows_ == 0 ? pace_.rows_alone() : pace_.rows_beside(reply_rows_);
   for (auto& s : sessions_) {
     if (!s->answering || s->tokens.size() - s->computed <= 1) continue;
     std::size_t most = s->answering->request.prompt_chunk;

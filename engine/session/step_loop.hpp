@@ -148,6 +148,7 @@ class step_loop {
   result<session_id> accept(generate_request& request, std::shared_ptr<reply_observer>& observer);
   void loop();
   bool drain();
+  prompt_pace first_pace() const;  // of a placement
   bool gather();
   std::size_t add_rows(session& s, std::size_t count);
   void step(std::unique_lock<std::mutex>& state);

@@ -325,7 +325,7 @@ result<step_loop::commit_report> step_loop::commit(move_job& job) {
   claim(job);
   decode_before_ = {revision_, job.old_plan->where().parts, std::move(decode_times_)};
   decode_times_.assign(rooms_.size(), {});
-  pace_ = prompt_pace(shape_.rows);
+  pace_ = first_pace();
   revision_++;
   pages_version_++;
   leave_stranding();

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <future>
 
+#include "engine/placement/scratch.hpp"
 #include "engine/session/logits_hash.hpp"
 #include "engine/tuning/device_tuning.hpp"
 #include "tests/bench/interpreter_device.hpp"
@@ -44,6 +45,11 @@ result<std::unique_ptr<engine::inference_engine>> open_model(const model_choice&
   options.context_tokens = choice.context_tokens;
   options.check_numbers = choice.check_numbers;
   options.attention_bytes = choice.attention_bytes;
+  if (choice.rows == 0) {
+    std::vector<engine::device*> all;
+    for (const auto& d : devices) all.push_back(d.get());
+    options.rows = engine::automatic_rows(all, **model, options);
+  }
   options.tuning.cache_folder = choice.cache_folder;
   options.tuning.warn = [](const std::string& s) { std::fprintf(stderr, "%s\n", s.c_str()); };
   if (choice.tune) {

@@ -52,7 +52,9 @@ void add_model(CLI::App& app, model_choice& m) {
   app.add_option("--model", m.path, "GGUF file")->required()->check(CLI::ExistingFile);
   app.add_option("--context-limit", m.context_tokens,
                  "tokens of context a session may have (0: as trained)");
-  app.add_option("--rows", m.rows, "tokens of one step, a multiple of 8")->capture_default_str();
+  app.add_option("--rows", m.rows,
+                 "tokens of one step, a multiple of 8; 0: as many as a daemon takes")
+      ->capture_default_str();
   app.add_option("--cache", m.cache_folder,
                  "folder of compiled code and self-test results (none: nothing is kept)");
   app.add_option("--threads", m.threads, "worker threads of the CPU (0: all cores)");

@@ -87,6 +87,7 @@ TEST(config, needs_only_a_model) {
   ASSERT_EQ(c->devices.size(), 1U);
   EXPECT_EQ(c->devices[0].name, "cpu");
   EXPECT_TRUE(c->record.folder.empty());
+  EXPECT_EQ(c->rows, 0U);  // as the devices are
 }
 
 TEST(config, says_where_a_fault_stands_and_what_is_near) {

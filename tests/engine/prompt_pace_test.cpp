@@ -1,6 +1,8 @@
 // How much of a prompt is read beside replies.
 #include "engine/session/prompt_pace.hpp"
 
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "engine/session/execution_plan.hpp"
@@ -97,6 +99,48 @@ TEST(prompt_pace, learns_nothing_from_a_prompt_that_nobody_waits_for) {
   EXPECT_EQ(settles_at(pace, {0.1, 5}), 64U);
   pace.took(64, 0, 10'000);
   EXPECT_EQ(pace.rows_beside(1), 63U);
+}
+
+// Rows of steps that follow each other without replies.
+std::vector<std::uint32_t> alone(prompt_pace& pace, const made_up_device& on, int steps) {
+  std::vector<std::uint32_t> rows;
+  for (int i = 0; i < steps; i++) {
+    rows.push_back(pace.rows_alone());
+    pace.took(rows.back(), 0, on.ms(rows.back()));
+  }
+  return rows;
+}
+
+using rows_list = std::vector<std::uint32_t>;
+
+TEST(prompt_pace, without_replies_one_step_tells_how_many_rows_a_device_reads_in_time) {
+  prompt_pace fast(2048), slower(2048), slow(2048), odd(96);
+  EXPECT_EQ(alone(fast, {0.1, 5}, 4), (rows_list{64, 1024, 2048, 2048}));
+  EXPECT_EQ(alone(slower, {0.35, 5}, 3), (rows_list{64, 512, 512}));
+  EXPECT_EQ(alone(slow, {10, 30}, 3), (rows_list{64, 64, 64}));
+  EXPECT_EQ(alone(odd, {0.1, 5}, 3), (rows_list{64, 96, 96}));
+}
+
+TEST(prompt_pace, without_replies_a_step_that_takes_far_too_long_is_cut_down) {
+  prompt_pace pace(2048);
+  EXPECT_EQ(alone(pace, {0.1, 5}, 3).back(), 2048U);
+  pace.took(2048, 0, 400);  // a long context
+  EXPECT_EQ(pace.rows_alone(), 2048U);
+  pace.took(2048, 0, 1100);
+  EXPECT_EQ(pace.rows_alone(), 256U);
+  pace.took(256, 0, 1e5);
+  EXPECT_EQ(pace.rows_alone(), 64U);
+}
+
+TEST(prompt_pace, what_a_person_wants_of_a_slow_device_is_done) {
+  prompt_pace pace(512, 512);
+  EXPECT_EQ(alone(pace, {10, 30}, 3), (rows_list{512, 512, 512}));
+}
+
+TEST(prompt_pace, the_last_rows_of_a_prompt_say_nothing) {
+  prompt_pace pace(2048);
+  pace.took(5, 0, 0.1);
+  EXPECT_EQ(pace.rows_alone(), 64U);
 }
 
 TEST(prompt_pace, a_short_rest_of_a_prompt_says_little) {
