@@ -17,7 +17,7 @@
 namespace terrane::kernels {
 
 // Raise when the same program would become other code; drivers keep their own caches by the module.
-inline constexpr std::uint32_t spirv_lowering_version = 1;
+inline constexpr std::uint32_t spirv_lowering_version = 2;
 
 struct spirv_options {
   // Width of every subgroup, a power of two, when subgroups are always full, hold consecutive
@@ -32,6 +32,8 @@ struct spirv_options {
   // The driver's UnpackHalf2x16 gives every half exactly, which Vulkan does not promise of those
   // that are denormal: h2f where a NaN may be any.
   bool unpack_half = false;
+  // Weights are loaded as early as registers allow: see lowering_early_loads.cpp.
+  bool load_early = false;
   bool lavapipe = false;  // Mesa's software device: see lowering_lavapipe.cpp
 };
 

@@ -10,7 +10,14 @@ namespace terrane::kernels::spirv {
 using spv::Op;
 
 lowering::lowering(const program& p, const spirv_options& options)
-    : p_(p), options_(options), known_(p.values.size()), products_(p.values.size()), divisors_(p) {
+    : p_(p),
+      options_(options),
+      known_(p.values.size()),
+      products_(p.values.size()),
+      divisors_(p),
+      loads_early_(options.load_early && has_registers_for_loads()),
+      makers_(p.values.size()) {
+  if (loads_early_) note_makers(p.body);
   std::size_t next = 0;
   for (std::size_t v = 0; v < p.values.size(); v++) {
     first_.push_back(next);
@@ -95,6 +102,7 @@ void lowering::declare_interface() {
 }
 
 void lowering::lower_region(const region& r) {
+  load_early(r);
   for (const instruction& in : r.body) lower(in);
 }
 
@@ -121,11 +129,12 @@ void lowering::lower(const instruction& in) {
       return lower_offset(in);
     case opcode::load:
     case load_words:
-    case load_lanes:
-    case load_lanes_x4:
     case opcode::store:
     case store_lanes:
       return lower_global(in);
+    case load_lanes:
+    case load_lanes_x4:
+      return take_early(in) ? void() : lower_global(in);
     case shared_load:
     case shared_store:
     case shared_load_lanes:
@@ -209,6 +218,7 @@ void lowering::lower_loop(const instruction& in) {
         at(in.result + k, c) = at(in.operands[k + 2], c);
     return;
   }
+  if (reads_weights_in_short_turns(in)) return write_out(in);
   const region& body = in.regions[0];
   id before = m_.current_block();
   id header = m_.fresh(), inside = m_.fresh(), advance = m_.fresh(), after = m_.fresh();

@@ -1,12 +1,15 @@
 // The walk over a program that writes its SPIR-V: one method per group of instructions. Split over
-// lowering.cpp (control and scalars), lowering_memory.cpp (memory, lanes, tiles)
-// and lowering_lavapipe.cpp (what Mesa's software device wants).
+// lowering.cpp (control and scalars), lowering_memory.cpp (memory, lanes, tiles),
+// lowering_early_loads.cpp (weights before what is computed with them) and lowering_lavapipe.cpp
+// (what Mesa's software device wants).
 //
 // How values are held: a pred is a bool, an i32 an unsigned 32-bit integer, an f32 a float, a ptr
 // an unsigned 64-bit integer (or two parts, see `address`); a tile is one such value a column. A
 // uniform value is computed by every invocation alike.
 #pragma once
 
+#include <deque>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -119,6 +122,26 @@ class lowering {
   ids bytes_signed(id word);
   id dot_of_bytes(const ids& a, const ids& b, id c);
 
+  // lowering_early_loads.cpp
+  struct maker {
+    const instruction* in = nullptr;
+    const region* inside = nullptr;
+  };
+  void note_makers(const region& r);
+  bool has_registers_for_loads() const;
+  std::optional<std::int32_t> constant_of(value_id v) const;
+  std::uint32_t short_turns(const instruction& in) const;
+  bool reads_weights_in_short_turns(const instruction& in) const;
+  std::optional<std::vector<const instruction*>> needed_for(const instruction& load,
+                                                            const region& body,
+                                                            const region& r) const;
+  void load_early(const region& r);
+  void load_now(const instruction& load, const std::vector<const instruction*>& needed);
+  void keep_in_front();
+  bool take_early(const instruction& load);
+  void set_turn(const instruction& loop, std::uint32_t turn);
+  void write_out(const instruction& loop);
+
   // lowering_lavapipe.cpp
   bool shares_words() const;
   ids share_words(address from, std::size_t count);
@@ -141,6 +164,9 @@ class lowering {
   const known_values divisors_;  // where words may be loaded several at a time
   id arguments_ = 0, group_ = 0, local_index_ = 0, lane_ = 0, warp_ = 0, first_lane_ = 0;
   id shared_ = 0, turn_ = 0;
+  const bool loads_early_;
+  std::vector<maker> makers_;                            // of each value, where loads are early
+  std::map<const instruction*, std::deque<ids>> early_;  // what was loaded, by turns to come
   std::uint32_t access_ = 0;  // memory operands of every global access besides Aligned
 };
 

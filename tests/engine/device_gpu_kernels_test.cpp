@@ -283,7 +283,9 @@ TEST_P(gpu_kernels, the_contract_holds) {
   EXPECT_TRUE(passed.has_value()) << to_string(passed.error());
 }
 
-INSTANTIATE_TEST_SUITE_P(on, gpu_kernels, testing::Values(gpu_target::vulkan, gpu_target::cuda),
+INSTANTIATE_TEST_SUITE_P(on, gpu_kernels,
+                         testing::Values(gpu_target::vulkan, gpu_target::early_vulkan,
+                                         gpu_target::cuda),
                          name_of_gpu_case);
 
 }  // namespace

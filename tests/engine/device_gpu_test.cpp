@@ -1,5 +1,6 @@
 // What every GPU does: each program of the kernel language gives the interpreter's bits; memory,
 // copies, lists and refusals are as device.hpp says.
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
@@ -159,6 +160,72 @@ TEST_P(gpu_device, phases_see_what_earlier_phases_and_lists_wrote) {
   words got(start.size());
   ASSERT_TRUE(gpu().read(*memory, 0, std::as_writable_bytes(std::span(got))).has_value());
   for (std::uint32_t w : got) ASSERT_EQ(w, (1u << 16) - 1);  // 15 times from 1
+}
+
+constexpr std::uint32_t mixed_groups = 2000;
+
+// y[g] = x[(5g + 3) mod groups] + total, of 32 words each, a lane a word.
+kernels::program mix() {
+  kernels::builder b("mix");
+  const kernels::val from =
+      b.binary(kernels::opcode::iurem, b.group_x() * b.i32(5) + b.i32(3), b.u32(mixed_groups));
+  const kernels::val x = b.load_lanes(kernels::memory_type::i32,
+                                      b.offset(b.argument_ptr(0), from, 128)),
+                     total = b.load_lanes(kernels::memory_type::i32, b.argument_ptr(2));
+  b.store_lanes(kernels::memory_type::i32, b.offset(b.argument_ptr(1), b.group_x(), 128),
+                x + total);
+  return b.finish();
+}
+
+// total = the sum of all y[g].
+kernels::program add_all() {
+  kernels::builder b("add_all");
+  const kernels::vals zero = {b.spread_to_lanes(b.i32(0))};
+  const kernels::val sum = b.loop(
+      b.i32(0), b.u32(mixed_groups), 1, zero, [&](kernels::val g, const kernels::vals& sums) {
+        const kernels::val y = b.offset(b.argument_ptr(1), g, 128);
+        return kernels::vals{sums[0] + b.load_lanes(kernels::memory_type::i32, y)};
+      })[0];
+  b.store_lanes(kernels::memory_type::i32, b.argument_ptr(2), sum);
+  return b.finish();
+}
+
+// Phases of more workgroups than run at once and of a single one, each of which reads what all
+// workgroups of the one before wrote.
+TEST_P(gpu_device, no_phase_begins_before_the_one_ahead_has_ended) {
+  constexpr int turns = 12;
+  words x(mixed_groups * 32), y(x.size()), total(32, 0);
+  for (std::uint32_t k = 0; k < x.size(); k++) x[k] = k * 2654435761u;
+  auto on_x = allocate(4 * x.size()), on_y = allocate(4 * x.size()), on_total = allocate(128);
+  ASSERT_TRUE(gpu().write(*on_x, 0, bytes_of(x)).has_value());
+  ASSERT_TRUE(gpu().write(*on_total, 0, bytes_of(total)).has_value());
+  auto mixing = gpu().compile(mix()), adding = gpu().compile(add_all());
+  ASSERT_TRUE(mixing && adding);
+  std::vector<dispatch> phases;
+  for (int turn = 0; turn < turns; turn++) {
+    dispatch d;
+    d.kernel = *mixing;
+    d.groups_x = mixed_groups;
+    d.arguments = {on_x->address(), on_y->address(), on_total->address()};
+    phases.push_back(d);
+    d.kernel = *adding;
+    d.groups_x = 1;
+    phases.push_back(d);
+    std::swap(on_x, on_y);
+    for (std::uint32_t k = 0; k < x.size(); k++)
+      y[k] = x[(5 * (k / 32) + 3) % mixed_groups * 32 + k % 32] + total[k % 32];
+    std::ranges::fill(total, 0);
+    for (std::uint32_t k = 0; k < x.size(); k++) total[k % 32] += y[k];
+    std::swap(x, y);
+  }
+  auto list = gpu().record(phases);
+  ASSERT_TRUE(list.has_value());
+  ASSERT_TRUE(gpu().submit(**list).has_value());
+  const result<void> ended = gpu().wait();
+  ASSERT_TRUE(ended.has_value()) << to_string(ended.error());
+  words got(x.size());
+  ASSERT_TRUE(gpu().read(*on_x, 0, std::as_writable_bytes(std::span(got))).has_value());
+  EXPECT_TRUE(got == x);
 }
 
 TEST_P(gpu_device, equal_programs_are_one_kernel) {

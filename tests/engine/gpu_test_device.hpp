@@ -15,11 +15,13 @@
 
 namespace terrane::engine {
 
-// portable_vulkan: the same device, its kernels written as for one of which nothing is known.
-enum class gpu_target { vulkan, portable_vulkan, cuda };
+// portable_vulkan: the same device, its kernels written as for one of which nothing is known;
+// early_vulkan: as for one that loads weights early.
+enum class gpu_target { vulkan, portable_vulkan, early_vulkan, cuda };
 
 inline std::string name_of_target(gpu_target t) {
-  return t == gpu_target::cuda ? "cuda" : t == gpu_target::vulkan ? "vulkan" : "portable_vulkan";
+  constexpr const char* names[] = {"vulkan", "portable_vulkan", "early_vulkan", "cuda"};
+  return names[static_cast<std::size_t>(t)];
 }
 
 struct opened_gpu {
@@ -32,9 +34,10 @@ inline opened_gpu open_target(gpu_target t) {
   settings.self_test = false;  // a test of its own
   result<std::unique_ptr<device>> opened =
       open_device(t == gpu_target::cuda ? "cuda" : "vulkan", settings);
-  if (opened && t == gpu_target::portable_vulkan) {
+  if (opened && (t == gpu_target::portable_vulkan || t == gpu_target::early_vulkan)) {
     vulkan_options options;
-    options.portable_code = true;
+    options.portable_code = t == gpu_target::portable_vulkan;
+    options.load_early = t == gpu_target::early_vulkan;
     opened = open_vulkan_device((*opened)->info().name, options);
   }
   if (!opened) return {nullptr, to_string(opened.error())};
@@ -49,9 +52,17 @@ opened_gpu& opened_once() {
 }
 
 inline opened_gpu& the_gpu(gpu_target t) {
-  if (t == gpu_target::cuda) return opened_once<gpu_target::cuda>();
-  return t == gpu_target::vulkan ? opened_once<gpu_target::vulkan>()
-                                 : opened_once<gpu_target::portable_vulkan>();
+  switch (t) {
+    case gpu_target::vulkan:
+      return opened_once<gpu_target::vulkan>();
+    case gpu_target::portable_vulkan:
+      return opened_once<gpu_target::portable_vulkan>();
+    case gpu_target::early_vulkan:
+      return opened_once<gpu_target::early_vulkan>();
+    case gpu_target::cuda:
+      break;
+  }
+  return opened_once<gpu_target::cuda>();
 }
 
 class gpu_test : public testing::Test {

@@ -8,6 +8,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "kernels/formats/format.hpp"
+#include "kernels/ops/ops.hpp"
 #include "kernels/spirv/emit_spirv.hpp"
 #include "tests/kernels/random_program.hpp"
 #include "tests/kernels/real_kernels.hpp"
@@ -31,6 +33,7 @@ std::vector<spirv_options> every_way() {
   ways[2].float_controls = true;
   ways[2].fuse_exact = true;
   ways[2].unpack_half = true;
+  ways[2].load_early = true;
   ways[3].subgroup_lanes = 64;
   ways[3].short_distances = true;
   ways[4].subgroup_lanes = 16;
@@ -153,6 +156,40 @@ TEST(spirv, words_behind_a_table_are_loaded_together) {
   const val page = b.load(memory_type::ptr, b.argument_ptr(0));
   b.store(memory_type::i32, b.argument_ptr(1), b.load_words(page, 4).back());
   EXPECT_EQ(vector_loads(emit_spirv(b.finish(), {}), 4), 1U);
+}
+
+// Loads of four words before the first product, of a matrix of K = 512 (two segments).
+std::size_t loads_in_front(std::uint32_t ggml_type, std::uint32_t columns, bool early) {
+  linear_spec spec;
+  spec.k = 512;
+  spec.output_stride = 32;
+  spec.matrices = {{find_weight_format(ggml_type), 32, 0}};
+  spec.columns = columns;
+  spec.warps = 2;
+  spirv_options way;
+  way.subgroup_lanes = 32;
+  way.integer_dot = true;
+  way.load_early = early;
+  std::vector<std::uint32_t> module = emit_spirv(linear(spec), way);
+  for (std::size_t at = 5; at < module.size(); at += module[at] >> 16) {
+    const auto op = static_cast<spv::Op>(module[at] & 0xffffu);
+    if (op != spv::Op::OpSDot && op != spv::Op::OpSUDot) continue;
+    module.resize(at);
+    break;
+  }
+  return vector_loads(module, 4);
+}
+
+// A segment of Q4_K is one load of scales and eight of weights, one of Q6_K one and twelve; those
+// of activations come with the products.
+TEST(spirv, weights_are_loaded_before_the_first_product) {
+  constexpr std::uint32_t q4_k = 12, q6_k = 14;
+  EXPECT_GE(loads_in_front(q4_k, 1, true), 9U);
+  EXPECT_LT(loads_in_front(q4_k, 1, false), 9U);
+  EXPECT_GE(loads_in_front(q6_k, 1, true), 13U);
+  EXPECT_LT(loads_in_front(q6_k, 1, false), 13U);
+  EXPECT_EQ(loads_in_front(q4_k, 8, true), loads_in_front(q4_k, 8, false))
+      << "many columns need the registers";
 }
 
 TEST(spirv, a_reduction_takes_scratch_only_where_lanes_cannot_shuffle) {

@@ -342,6 +342,7 @@ result<std::unique_ptr<device>> open_vulkan_device(const std::string& name,
     others += (others.empty() ? "" : ", ") + p.info.name;
     if (p.info.name != name) continue;
     if (options.portable_code) p.code = p.portable_code;
+    if (options.load_early) p.code.load_early = true;
     if (p.refused.empty()) return vulkan::open_probed(*i, p, options);
     refused = p.refused;
   }

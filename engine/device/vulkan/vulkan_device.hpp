@@ -18,6 +18,7 @@ namespace terrane::engine {
 struct vulkan_options {
   std::filesystem::path cache_folder;  // compiled pipelines are kept here; empty: nowhere
   bool portable_code = false;  // write kernels as if nothing but Vulkan 1.2 were known: for tests
+  bool load_early = false;     // with code for GPUs that have registers to spare: for tests
   bool validation = false;     // with VK_LAYER_KHRONOS_validation; unsupported where not installed
 };
 

@@ -1,0 +1,196 @@
+// Weights are loaded before anything is computed with them (spirv_options::load_early).
+//
+// A GPU's warp that multiplies a row's weights as it loads them waits for memory at every turn of
+// the loop over a segment. So short loops that read weights are written out turn by turn, and what
+// they and the code around them load is asked for at the start, as far as registers reach.
+#include <algorithm>
+
+#include "kernels/spirv/lowering.hpp"
+
+namespace terrane::kernels::spirv {
+
+using spv::Op;
+
+namespace {
+
+constexpr std::size_t most_words = 64;  // a lane's registers that hold what is under way
+constexpr std::size_t fewest_loads = 2;
+constexpr std::int64_t most_turns = 8;
+constexpr int many_columns = 8;  // of tiles: they need the registers
+
+bool is_weight_load(const instruction& in) {
+  return (in.op == opcode::load_lanes || in.op == opcode::load_lanes_x4) && in.imm != 0;
+}
+
+// What gives the same again wherever it stands.
+bool is_pure(const instruction& in) {
+  return in.regions.empty() && (in.op <= opcode::dot4 || in.op == opcode::offset);
+}
+
+// Whether a load may not come before it.
+bool holds_back(const instruction& in) {
+  switch (in.op) {
+    case opcode::barrier:
+    case opcode::store:
+    case opcode::store_lanes:
+    case opcode::tile_store:
+      return true;
+    default:
+      return std::any_of(in.regions.begin(), in.regions.end(), [](const region& r) {
+        return std::any_of(r.body.begin(), r.body.end(), holds_back);
+      });
+  }
+}
+
+}  // namespace
+
+void lowering::note_makers(const region& r) {
+  for (const instruction& in : r.body) {
+    for (unsigned k = 0; k < in.results; k++) makers_[in.result + k] = {&in, &r};
+    for (const region& inner : in.regions) note_makers(inner);
+  }
+}
+
+// Tiles of many columns need the registers themselves.
+bool lowering::has_registers_for_loads() const {
+  return std::none_of(p_.values.begin(), p_.values.end(),
+                      [](const value_type& t) { return t.columns >= many_columns; });
+}
+
+std::optional<std::int32_t> lowering::constant_of(value_id v) const {
+  const instruction* in = makers_[v].in;
+  if (in == nullptr || in->op != opcode::const_i32) return std::nullopt;
+  return static_cast<std::int32_t>(in->imm);
+}
+
+// How many turns a short loop takes that is known to; 0: of another nothing is said.
+std::uint32_t lowering::short_turns(const instruction& in) const {
+  if (in.op != opcode::loop) return 0;
+  const std::optional<std::int32_t> begin = constant_of(in.operands[0]),
+                                    end = constant_of(in.operands[1]);
+  if (!begin || !end || *begin >= *end) return 0;
+  const std::int64_t way = std::int64_t{*end} - *begin, turns = (way + in.imm - 1) / in.imm;
+  return turns <= most_turns ? static_cast<std::uint32_t>(turns) : 0;
+}
+
+// What has to be computed for the address of a load in `body`, region `r` or a loop in it, in
+// order; nothing where it cannot be yet: it comes from what is loaded, or from what the loop
+// carries.
+std::optional<std::vector<const instruction*>> lowering::needed_for(const instruction& load,
+                                                                    const region& body,
+                                                                    const region& r) const {
+  std::vector<const instruction*> needed = {&load};
+  for (std::size_t k = 0; k < needed.size(); k++) {
+    if (k > 0 && !is_pure(*needed[k])) return std::nullopt;
+    for (value_id v : needed[k]->operands) {
+      const bool carried =
+          &body != &r &&
+          std::find(body.parameters.begin() + 1, body.parameters.end(), v) != body.parameters.end();
+      if (carried) return std::nullopt;
+      const maker& from = makers_[v];
+      if (from.inside != &r && from.inside != &body) continue;
+      if (std::find(needed.begin(), needed.end(), from.in) == needed.end())
+        needed.push_back(from.in);
+    }
+  }
+  // Values are numbered in the order of the program.
+  std::sort(needed.begin(), needed.end(),
+            [](const instruction* a, const instruction* b) { return a->result < b->result; });
+  return needed;
+}
+
+void lowering::load_now(const instruction& load, const std::vector<const instruction*>& needed) {
+  for (const instruction* in : needed)
+    if (in != &load) lower(*in);
+  lower_global(load);
+  ids words;
+  for (unsigned k = 0; k < load.results; k++) words.push_back(at(load.result + k));
+  early_[&load].push_back(std::move(words));
+}
+
+void lowering::load_early(const region& r) {
+  if (!loads_early_) return;
+  std::size_t words = 0, loads = 0;
+  auto load = [&](const instruction& in, const region& body) {
+    const auto needed = needed_for(in, body, r);
+    if (!needed || words + in.results > most_words) return;
+    words += in.results;
+    loads++;
+    load_now(in, *needed);
+  };
+  for (const instruction& in : r.body) {
+    if (holds_back(in)) break;
+    if (is_weight_load(in)) load(in, r);
+    if (!reads_weights_in_short_turns(in)) continue;
+    for (std::uint32_t turn = 0; turn < short_turns(in); turn++) {
+      set_turn(in, turn);
+      for (const instruction& inner : in.regions[0].body)
+        if (is_weight_load(inner)) load(inner, in.regions[0]);
+    }
+  }
+  if (loads >= fewest_loads) keep_in_front();
+}
+
+// Such a loop is written out.
+bool lowering::reads_weights_in_short_turns(const instruction& in) const {
+  if (!loads_early_ || short_turns(in) == 0) return false;
+  const std::vector<instruction>& body = in.regions[0].body;
+  return std::any_of(body.begin(), body.end(), is_weight_load) &&
+         std::none_of(body.begin(), body.end(), [](const instruction& inner) {
+           return inner.op == opcode::loop || inner.op == opcode::branch;
+         });
+}
+
+// What the compiler of NVIDIA's driver does not move loads across: the lanes of a warp meet, and
+// wait for each other's memory. Where a warp is no subgroup nothing is known to help.
+void lowering::keep_in_front() {
+  if (options_.subgroup_lanes != warp_lanes) return;
+  using spv::MemorySemanticsMask;
+  m_.capability(spv::Capability::GroupNonUniform);
+  const id subgroup = m_.u32_constant(word(spv::Scope::Subgroup));
+  const std::uint32_t semantics = word(MemorySemanticsMask::AcquireRelease) |
+                                  word(MemorySemanticsMask::UniformMemory) |
+                                  word(MemorySemanticsMask::WorkgroupMemory);
+  m_.statement(Op::OpControlBarrier, {subgroup, subgroup, m_.u32_constant(semantics)});
+}
+
+void lowering::set_turn(const instruction& loop, std::uint32_t turn) {
+  const value_id counter = loop.regions[0].parameters[0];
+  const std::uint32_t i =
+      static_cast<std::uint32_t>(*constant_of(loop.operands[0])) + turn * loop.imm;
+  known_[counter] = i;
+  at(counter) = m_.u32_constant(i);
+}
+
+bool lowering::take_early(const instruction& in) {
+  const auto found = early_.find(&in);
+  if (found == early_.end() || found->second.empty()) return false;
+  for (unsigned k = 0; k < in.results; k++) at(in.result + k) = found->second.front()[k];
+  found->second.pop_front();
+  return true;
+}
+
+void lowering::write_out(const instruction& in) {
+  const region& body = in.regions[0];
+  ids carried;
+  for (unsigned k = 0; k < in.results; k++)
+    for (std::size_t c = 0; c < slots(in.result + k); c++)
+      carried.push_back(at(in.operands[k + 2], c));
+  for (std::uint32_t turn = 0; turn < short_turns(in); turn++) {
+    set_turn(in, turn);
+    std::size_t slot = 0;
+    for (unsigned k = 0; k < in.results; k++)
+      for (std::size_t c = 0; c < slots(in.result + k); c++)
+        at(body.parameters[k + 1], c) = carried[slot++];
+    for (const instruction& inner : body.body) lower(inner);
+    slot = 0;
+    for (unsigned k = 0; k < in.results; k++)
+      for (std::size_t c = 0; c < slots(in.result + k); c++)
+        carried[slot++] = at(body.yields[k], c);
+  }
+  std::size_t slot = 0;
+  for (unsigned k = 0; k < in.results; k++)
+    for (std::size_t c = 0; c < slots(in.result + k); c++) at(in.result + k, c) = carried[slot++];
+}
+
+}  // namespace terrane::kernels::spirv
