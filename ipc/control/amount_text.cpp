@@ -5,11 +5,8 @@
 #include <cstdio>
 
 namespace terrane::ipc {
-namespace {
 
 std::string two_digits(long value) { return (value < 10 ? "0" : "") + std::to_string(value); }
-
-}  // namespace
 
 std::string decimal(double value, int places) {
   char text[64];

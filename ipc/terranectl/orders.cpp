@@ -43,12 +43,13 @@ class leaving {
     if (told_ && !live) {
       return;
     }
-    with_.out() << (live ? "\r\033[K" : "") << printable(so_far.device) << " yields "
-                << until_text(so_far.until_unix_ms) << "; " << bytes_text(so_far.left_bytes)
-                << " are still to leave" << (live ? "" : "\n") << std::flush;
+    with_.out() << printable(so_far.device) << " yields " << until_text(so_far.until_unix_ms)
+                << "; " << bytes_text(so_far.left_bytes) << " are still to leave"
+                << (live ? "" : "\n") << std::flush;
     told_ = true;
   }
-  void end() const {
+  // Whatever else is written begins on a line of its own.
+  void clear() const {
     if (told_ && with_.around().out_is_terminal) {
       with_.out() << "\r\033[K";
     }
@@ -104,6 +105,7 @@ int yield(const context& with, std::optional<std::string> device, std::optional<
   const auto given =
       client->stream(method_name("Yield"), to_json(yield_request{std::move(device), for_s}),
                      [&](const boost::json::object& object, bool more) {
+                       so_far.clear();
                        const auto reply = with.understand<yield_reply>(object, code);
                        if (!reply) {
                          return false;
@@ -114,16 +116,23 @@ int yield(const context& with, std::optional<std::string> device, std::optional<
                        } else if (more) {
                          so_far.print(*reply);
                        } else {
-                         so_far.end();
                          print_free(with, *reply);
                        }
                        return true;
                      });
-  if (!given && code == exit_done) {
-    so_far.end();
-    return with.report(given.error());
+  if (code != exit_done) {
+    return code;
   }
-  return code == exit_done ? kept(with, not_kept) : code;
+  if (given) {
+    return kept(with, not_kept);
+  }
+  so_far.clear();
+  code = with.report(given.error());
+  // The order holds for all that: it goes on trying.
+  if (given.error().refused && given.error().refused->name == method_name("NotFreed")) {
+    kept(with, not_kept);
+  }
+  return code;
 }
 
 int end_yield(const context& with, std::optional<std::string> device) {

@@ -12,8 +12,6 @@
 namespace terrane::ipc::ctl {
 namespace {
 
-std::string two_digits(long value) { return (value < 10 ? "0" : "") + std::to_string(value); }
-
 // "vulkan:0d1e2f30-…" → "vulkan:0d1e2f30"; PCI addresses and other short identities stay whole.
 std::string cut_name(const std::string& name) {
   constexpr std::size_t longest_whole = 24;
@@ -115,7 +113,7 @@ std::string yield_text(const yield_info& order, std::int64_t now_unix_ms) {
     const double left_s = static_cast<double>(*order.until_unix_ms - now_unix_ms) / 1000;
     text += " (another " + duration_text(left_s) + ")";
   }
-  return text + ", for " + order.by;
+  return text + ", asked for by " + order.by;
 }
 
 std::size_t width_of(std::string_view text) {

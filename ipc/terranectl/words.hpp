@@ -23,7 +23,7 @@ std::string predictions_text(const std::vector<prediction_info>& all);
 
 // "until 2026-01-31 12:00:05"; without an end "until someone ends that".
 std::string until_text(std::optional<std::int64_t> until_unix_ms);
-// "until 2026-01-31 12:00:05 (another 12m 00s), for user 1000", of a device that yields.
+// "until 2026-01-31 12:00:05 (another 12m 00s), asked for by user 1000", of a device that yields.
 // `now_unix_ms`: the client's clock.
 std::string yield_text(const yield_info& order, std::int64_t now_unix_ms);
 

@@ -116,6 +116,10 @@ TEST_F(terranectl_test, an_order_that_ends_with_the_daemon_is_no_success) {
     EXPECT_THAT(err.str(), HasSubstr("No space left"));
     EXPECT_NE(out.str(), "");
   }
+  // Also of a yield that goes on trying.
+  EXPECT_EQ(run({"yield", "cpu"}), 1);
+  EXPECT_THAT(err.str(), HasSubstr("2.0 MiB are still on cpu: no room elsewhere\n"));
+  EXPECT_THAT(err.str(), HasSubstr("the order holds, but ends with the daemon"));
 }
 
 TEST_F(terranectl_test, a_yield_says_at_once_what_leaves_and_how_it_ends) {
@@ -148,7 +152,7 @@ TEST_F(terranectl_test, orders_in_force_stand_in_every_list) {
   for (const std::vector<std::string>& list :
        {std::vector<std::string>{"status"}, {"devices"}, {"policy", "ls"}}) {
     EXPECT_EQ(run(list), 0) << err.str();
-    EXPECT_THAT(out.str(), HasSubstr("(another 12m 00s), for user 1000"));
+    EXPECT_THAT(out.str(), HasSubstr("(another 12m 00s), asked for by user 1000"));
     EXPECT_THAT(out.str(), HasSubstr("terranectl yield --end"));
     std::istringstream lines(out.str());
     for (std::string line; std::getline(lines, line);) EXPECT_LE(width_of(line), 100U) << line;
