@@ -42,6 +42,14 @@ std::uint32_t float_to_half(float f) {
   return s | h;
 }
 
+std::uint32_t look_up(const byte_table& table, std::uint32_t codes) {
+  std::uint32_t found = 0;
+  for (std::uint32_t k = 0; k < 32; k += 8) {
+    found |= std::uint32_t{table[(codes >> k) & 15u]} << k;
+  }
+  return found;
+}
+
 std::int32_t dot4(std::uint32_t a, std::uint32_t b, std::int32_t c) {
   auto sum = static_cast<std::uint32_t>(c);  // which wraps
   for (int k = 0; k < 32; k += 8)
@@ -291,6 +299,11 @@ void machine::run_instruction(const instruction& in, std::size_t w) {
     case dot4:
       each(in, w, [&](std::size_t l) {
         return from(kernels::dot4(as_u32(a[l]), as_u32(b[l]), as_i32(c[l])));
+      });
+      break;
+    case look_up:
+      each(in, w, [&](std::size_t l) {
+        return from(kernels::look_up(p_.byte_tables[in.imm], as_u32(a[l])));
       });
       break;
     case offset:

@@ -162,6 +162,14 @@ val builder::dot4(val a, val b, val c, int bits_of_a) {
                   static_cast<std::uint32_t>(bits_of_a));
 }
 
+val builder::look_up(const byte_table& table, val codes) {
+  std::vector<byte_table>& tables = program_.byte_tables;
+  const auto at = std::ranges::find(tables, table) - tables.begin();
+  if (static_cast<std::size_t>(at) == tables.size()) tables.push_back(table);
+  return emit_one(opcode::look_up, {codes}, {scalar_type::i32, codes.type().vary},
+                  static_cast<std::uint32_t>(at));
+}
+
 val builder::offset(val pointer, val index, std::uint32_t bytes_per_index) {
   return emit_one(opcode::offset, {pointer, index}, {scalar_type::ptr, join({pointer, index})},
                   bytes_per_index);

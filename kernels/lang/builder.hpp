@@ -64,6 +64,7 @@ class builder {
   val select(val condition, val a, val b);
   val fma_exact(val a, val b, val c);
   val dot4(val a, val b, val c, int bits_of_a);
+  val look_up(const byte_table& table, val codes);
 
   // Global memory
   val offset(val pointer, val index, std::uint32_t bytes_per_index);

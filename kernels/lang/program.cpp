@@ -63,6 +63,7 @@ constexpr const char* opcode_names[] = {"const_i32",
                                         "h2f",
                                         "f2h",
                                         "dot4",
+                                        "look_up",
                                         "offset",
                                         "load",
                                         "load_words",
@@ -141,6 +142,11 @@ const char* to_string(opcode op) { return opcode_names[static_cast<std::size_t>(
 std::string to_text(const program& p) {
   std::string out = "kernel " + p.name + " warps " + std::to_string(p.warps) + " shared " +
                     std::to_string(p.shared_words) + "\n";
+  for (const byte_table& table : p.byte_tables) {
+    out += "  table";
+    for (std::uint8_t byte : table) out += " " + std::to_string(byte);
+    out += "\n";
+  }
   region_text(p, p.body, 1, out);
   return out;
 }

@@ -20,6 +20,7 @@
 // share it between threads freely.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -113,6 +114,10 @@ enum class opcode : std::uint8_t {
   // (1..8)
   dot4,
 
+  // look_up(codes): each byte of codes is replaced by the byte of byte_tables[imm] that its lower
+  // four bits name
+  look_up,
+
   // Addresses and global memory. mem: the element type
   offset,         // (ptr, i32 index): ptr + u32(index) * imm bytes
   load,           // (ptr): an element at ptr, as spread as ptr
@@ -175,11 +180,14 @@ struct region {
   std::vector<value_id> yields;
 };
 
+using byte_table = std::array<std::uint8_t, 16>;
+
 struct program {
   std::string name;                // for people; also part of the identity
   int warps = 1;                   // warps in a workgroup
   std::uint32_t shared_words = 0;  // 32-bit words of shared memory
   std::vector<value_type> values;  // by value_id
+  std::vector<byte_table> byte_tables;
   region body;
 };
 

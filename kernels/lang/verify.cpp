@@ -132,6 +132,9 @@ class verifier {
         return check(scalar(in, 0, scalar_type::i32) && scalar(in, 1, scalar_type::i32) &&
                          scalar(in, 2, scalar_type::i32) && in.imm >= 1 && in.imm <= 8,
                      in, "wants three i32 and 1 to 8 bits");
+      case look_up:
+        return check(scalar(in, 0, scalar_type::i32) && in.imm < p_.byte_tables.size(), in,
+                     "wants i32 and one of the program's tables");
       case offset:
         return check(
             scalar(in, 0, scalar_type::ptr) && scalar(in, 1, scalar_type::i32) && in.imm > 0, in,

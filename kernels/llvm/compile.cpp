@@ -4,6 +4,7 @@
 #include <llvm/Config/llvm-config.h>
 #include <llvm/Support/xxhash.h>
 
+#include "kernels/lang/without_look_ups.hpp"
 #include "kernels/llvm/cpu_lowering.hpp"
 #include "kernels/llvm/pipeline.hpp"
 #include "kernels/llvm/target.hpp"
@@ -37,7 +38,9 @@ result<llvm::SmallVector<char, 0>> generate(const program& p, const std::string&
   llvm::Module module(p.name, context);
   module.setTargetTriple(target.triple);
   module.setDataLayout((*machine)->createDataLayout());
-  llvm::Function* f = cpu_lowering(p, module, features).run(symbol);
+  const bool has_look_up = lane_builder(context, features).has_look_up();
+  const program written = has_look_up ? p : without_look_ups(p);
+  llvm::Function* f = cpu_lowering(written, module, features).run(symbol);
   set_target_attributes(*f, target, features);
   if (result<void> ok = optimise(module, **machine, passes); !ok) return tl::unexpected(ok.error());
   return write_code(module, **machine, as);

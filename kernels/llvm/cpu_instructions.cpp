@@ -117,6 +117,8 @@ Value* cpu_lowering::lower_value(const instruction& in) {
       return b_.float_to_half(operand(0));
     case dot4:
       return b_.dot4(operand(0), operand(1), operand(2), in.imm);
+    case look_up:
+      return b_.look_up(p_.byte_tables[in.imm], operand(0));
     case offset:
       return byte_offset(scalar(in.operands[0]), scalar(in.operands[1]), in.imm);
     case lane_max:

@@ -4,6 +4,9 @@
 #include <numeric>
 #include <vector>
 
+#include <llvm/IR/IntrinsicsAArch64.h>
+#include <llvm/IR/IntrinsicsX86.h>
+
 namespace terrane::kernels {
 
 using llvm::Value;
@@ -125,6 +128,45 @@ Value* lane_builder::lane_tree_add(Value* f32_lanes) {
   Value* t = f32_lanes;
   for (unsigned s = warp_lanes / 2; s >= 1; s /= 2) t = CreateFAdd(part(t, 0, s), part(t, s, s));
   return CreateExtractElement(t, std::uint64_t{0});
+}
+
+// ---- tables of bytes
+
+bool lane_builder::has_look_up() const {
+  return features_.ssse3 || features_.arch == target_features::architecture::aarch64;
+}
+
+Value* lane_builder::look_up(const byte_table& table, Value* words) {
+  const unsigned width = features_.register_lanes();
+  if (!words->getType()->isVectorTy()) {
+    return CreateExtractElement(look_up_register(table, part(words, 0, width)), std::uint64_t{0});
+  }
+  std::vector<Value*> parts;
+  for (unsigned first = 0; first < warp_lanes; first += width) {
+    parts.push_back(look_up_register(table, part(words, first, width)));
+  }
+  return join(parts);
+}
+
+// Each 16 bytes of a register have the table to themselves.
+Value* lane_builder::look_up_register(const byte_table& table, Value* words) {
+  namespace intrinsic = llvm::Intrinsic;
+  const unsigned width = features_.register_lanes();
+  std::vector<std::uint8_t> bytes;
+  for (unsigned k = 0; k < 4 * width; k++) bytes.push_back(table[k % table.size()]);
+  Value* tables = llvm::ConstantDataVector::get(getContext(), bytes);
+  Value* codes = CreateAnd(words, splat_like(words, 0x0f0f0f0fu));
+  codes = CreateBitCast(codes, tables->getType());
+  Value* found = nullptr;
+  if (features_.arch == target_features::architecture::aarch64) {
+    found = CreateIntrinsic(intrinsic::aarch64_neon_tbl1, {tables->getType()}, {tables, codes});
+  } else {
+    intrinsic::ID id = width == 16  ? intrinsic::x86_avx512_pshuf_b_512
+                       : width == 8 ? intrinsic::x86_avx2_pshuf_b
+                                    : intrinsic::x86_ssse3_pshuf_b_128;
+    found = CreateIntrinsic(id, {}, {tables, codes});
+  }
+  return CreateBitCast(found, words->getType());
 }
 
 // ---- parts of vectors

@@ -38,6 +38,11 @@ class lane_builder : public llvm::IRBuilder<> {
   llvm::Value* dot_words(llvm::Value* acc, std::span<llvm::Value* const> words,
                          std::span<llvm::Value* const> x, unsigned bits, bool short_chains);
 
+  // Each byte of the words by its lower four bits; words as scalars or 32 lanes. For targets that
+  // have an instruction for it.
+  bool has_look_up() const;
+  llvm::Value* look_up(const byte_table& table, llvm::Value* words);
+
   // AMX (tiles of registers): whether the target has it, and its product of `columns` rows of
   // signed activations with 16 lanes of unsigned words, `words` rows of 64 bytes in memory; the
   // product is stored as `columns` rows of 64 bytes, one i32 a lane.
@@ -70,6 +75,7 @@ class lane_builder : public llvm::IRBuilder<> {
   llvm::Value* vpdpbusd(llvm::Value* acc, llvm::Value* a, llvm::Value* b);
   llvm::Value* pairs_saturating(llvm::Value* a, llvm::Value* b);
   llvm::Value* pairs_of_i16(llvm::Value* a, llvm::Value* b);
+  llvm::Value* look_up_register(const byte_table& table, llvm::Value* words);
   bool has_register_dot() const;
   bool has_full_byte_dot() const;
   llvm::Value* dot_any_words(llvm::Value* acc, std::span<llvm::Value* const> words,

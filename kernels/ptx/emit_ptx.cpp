@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "kernels/lang/without_look_ups.hpp"
 #include "kernels/llvm/pipeline.hpp"
 #include "kernels/llvm/target.hpp"
 #include "kernels/ptx/early_loads.hpp"
@@ -36,7 +37,7 @@ result<std::string> emit_ptx(const program& p, const ptx_options& options) {
   llvm::Module module(p.name, context);
   module.setTargetTriple((*machine)->getTargetTriple().str());
   module.setDataLayout((*machine)->createDataLayout());
-  llvm::Function* function = ptx::lowering(p, module, options).run(ptx_entry);
+  llvm::Function* function = ptx::lowering(without_look_ups(p), module, options).run(ptx_entry);
   if (result<void> ok = optimise(module, **machine, passes); !ok) return tl::unexpected(ok.error());
   ptx::load_early(*function, !has_barrier(p.body));
   auto text = write_code(module, **machine, llvm::CodeGenFileType::AssemblyFile);

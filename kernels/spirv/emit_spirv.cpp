@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/lang/without_look_ups.hpp"
 #include "kernels/spirv/lowering.hpp"
 
 namespace terrane::kernels {
@@ -45,7 +46,7 @@ bool is_reduction(opcode op) {
 }  // namespace
 
 std::vector<std::uint32_t> emit_spirv(const program& p, const spirv_options& options) {
-  return spirv::lowering(p, options).run();
+  return spirv::lowering(without_look_ups(p), options).run();
 }
 
 std::uint32_t spirv_shared_bytes(const program& p, const spirv_options& options) {

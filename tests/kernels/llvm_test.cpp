@@ -257,6 +257,14 @@ TEST(llvm_operations, dot4_in_every_width) {
                           false);
 }
 
+TEST(llvm_operations, bytes_of_a_table) {
+  const byte_table table = {9, 255, 128, 0, 127, 31, 64, 200, 1, 17, 33, 99, 250, 3, 77, 160};
+  expect_equal_on_pairs("look_up", pairwise([&](builder& b, val x, val y) {
+                          return b.look_up(table, x) ^ b.look_up(table, x + y);
+                        }),
+                        false);
+}
+
 TEST(llvm_operations, reductions_of_lanes) {
   expect_equal_on_pairs(
       "lane_max",
@@ -379,6 +387,24 @@ TEST(llvm_compiler, uses_what_each_processor_has_for_byte_products) {
     if (w.bits == 8) {
       EXPECT_EQ(text->find("maddubs"), std::string::npos) << "it saturates";
     }
+  }
+}
+
+TEST(llvm_compiler, looks_bytes_up_by_an_instruction_where_there_is_one) {
+  builder b("look_up", 1);
+  const val at = b.argument_ptr(0);
+  const byte_table table = {9, 255, 128, 0, 127, 31, 64, 200, 1, 17, 33, 99, 250, 3, 77, 160};
+  b.store_lanes(memory_type::i32, at, b.look_up(table, b.load_lanes(memory_type::i32, at)));
+  const program p = b.finish();
+  for (auto [triple, cpu, instruction] : std::initializer_list<std::array<const char*, 3>>{
+           {"x86_64-linux-gnu", "x86-64-v4", "vpshufb"},
+           {"x86_64-linux-gnu", "x86-64-v3", "vpshufb"},
+           {"x86_64-linux-gnu", "x86-64-v2", "pshufb"},
+           {"x86_64-linux-gnu", "x86-64", "pxor"},
+           {"aarch64-linux-gnu", "generic", "tbl"}}) {
+    result<std::string> text = assembly(p, triple, cpu, "");
+    ASSERT_TRUE(text.has_value()) << to_string(text.error());
+    EXPECT_NE(text->find(instruction), std::string::npos) << triple << " " << cpu << "\n" << *text;
   }
 }
 

@@ -95,6 +95,7 @@ class generator {
   void predicate();
   void conversion();
   void select();
+  void look_up();
   void dot();
   void fused();
   void load();
@@ -237,7 +238,14 @@ void generator::select() {
   offer(b_.select(pick(scalar_type::pred), pick(s), pick(s)));
 }
 
+void generator::look_up() {
+  byte_table table;
+  for (std::uint8_t& byte : table) byte = static_cast<std::uint8_t>(below(256));
+  offer(b_.look_up(table, pick(scalar_type::i32)));
+}
+
 void generator::dot() {
+  if (chance(30)) return look_up();
   int bits = 1 + static_cast<int>(below(8));
   val mask = b_.u32(((1u << bits) - 1u) * 0x01010101u);
   offer(

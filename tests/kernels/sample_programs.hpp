@@ -105,6 +105,13 @@ inline program integers(int warps) {
     val cut = lanes_a & b.u32(((1u << bits) - 1) * 0x01010101u);
     out.put(b.dot4(cut, lanes_b, uniform, bits));
   }
+  for (const byte_table& table :
+       {byte_table{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},
+        byte_table{255, 128, 127, 3, 254, 77, 0, 9, 16, 15, 200, 64, 33, 1, 250, 129}}) {
+    out.put(b.look_up(table, lanes_a));
+    out.put(b.look_up(table, lanes_b ^ uniform));
+    out.put(b.look_up(table, uniform));
+  }
   out.put(lanes_a << 7);
   out.put(ashr(lanes_a, 31));
   out.put(lshr(lanes_a, 9));
