@@ -10,7 +10,7 @@
 namespace terrane::kernels {
 
 // Raise when the same program would become other code: part of every key of a code cache.
-inline constexpr std::uint32_t llvm_lowering_version = 7;
+inline constexpr std::uint32_t llvm_lowering_version = 8;
 
 // The program as assembly text for a target, "aarch64-linux-gnu" or "x86_64-linux-gnu", say;
 // features as LLVM writes them ("+i8mm,-sve"). For people and for tests of what instructions a

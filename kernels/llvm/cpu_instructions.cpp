@@ -11,6 +11,8 @@ namespace intrinsic = llvm::Intrinsic;
 
 // From so many columns on, what goes to AMX's registers and back costs less than the products.
 constexpr std::size_t least_amx_columns = 8;
+// Rows of one of AMX's registers.
+constexpr std::size_t amx_rows = 16;
 
 // Built-in values stand at the start of the program and may be used everywhere in it.
 void cpu_lowering::lower_builtins() {
@@ -213,7 +215,9 @@ void cpu_lowering::lower_tile(const instruction& in) {
 }
 
 void cpu_lowering::lower_tile_dot(const instruction& in) {
-  if (b_.has_tiles() && p_.warps == 1 && width(in.result) >= least_amx_columns)
+  const std::size_t wide = width(in.result), deep = in.operands.size() - 3;
+  if (b_.has_tiles() && p_.warps == 1 && wide >= least_amx_columns && wide <= amx_rows &&
+      deep <= amx_rows)
     return dot_in_tiles(in);
   columns acc = get(in.operands[0]);
   Value *x = scalar(in.operands[1]), *stride = scalar(in.operands[2]);
@@ -238,7 +242,7 @@ void cpu_lowering::dot_in_tiles(const instruction& in) {
   constexpr unsigned half_lanes = warp_lanes / 2, row_bytes = 4 * half_lanes;
   auto count = static_cast<unsigned>(in.operands.size()) - 3;
   const lane_builder::amx_shape shape{width(in.result), count};
-  assert(shape.columns <= 16 && count <= 16 && "one tile holds them");
+  assert(shape.columns <= amx_rows && count <= amx_rows && "one tile holds them");
   auto scratch = [&](unsigned rows) {
     llvm::IRBuilderBase::InsertPointGuard guard(b_);
     b_.SetInsertPoint(entry_, entry_->begin());

@@ -408,13 +408,14 @@ TEST(llvm_compiler, looks_bytes_up_by_an_instruction_where_there_is_one) {
   }
 }
 
-TEST(llvm_compiler, multiplies_many_columns_by_amx) {
-  for (int columns : {1, 7, 8, 16}) {
+TEST(llvm_compiler, multiplies_by_amx_as_many_columns_as_its_registers_hold) {
+  for (int columns : {1, 7, 8, 16, 32}) {
     result<std::string> text =
         assembly(tile_product(columns, 8), "x86_64-linux-gnu", "sapphirerapids", "");
     ASSERT_TRUE(text.has_value()) << to_string(text.error());
-    EXPECT_EQ(text->find("tdpbsud") != std::string::npos, columns >= 8) << *text;
-    EXPECT_EQ(text->find("vpdpbusd") != std::string::npos, columns < 8) << *text;
+    const bool by_amx = columns >= 8 && columns <= 16;
+    EXPECT_EQ(text->find("tdpbsud") != std::string::npos, by_amx) << *text;
+    EXPECT_EQ(text->find("vpdpbusd") != std::string::npos, !by_amx) << *text;
   }
 }
 
