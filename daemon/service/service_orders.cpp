@@ -112,11 +112,12 @@ std::optional<ipc::refusal> service::why_yields(const std::string& device) const
   const std::int64_t now_ms = loop_->now_ms();
   for (const policies::yield_order& y : loop_->standing().yields(now_ms)) {
     if (y.device != device) continue;
-    const std::int64_t left_ms = std::max<std::int64_t>(y.until_ms - now_ms, 1000);
-    return ipc::refuse::device_yields(to_protocol(y, *loop_),
-                                      y.until_ms == policies::reading::never
-                                          ? "until someone ends that"
-                                          : "for another " + policies::format_duration(left_ms));
+    std::string how_long = "until someone ends that";
+    if (y.until_ms != policies::reading::never) {
+      const std::int64_t left_ms = std::max<std::int64_t>(y.until_ms - now_ms, 1000);
+      how_long = "for another " + policies::format_duration(left_ms);
+    }
+    return ipc::refuse::device_yields(to_protocol(y, *loop_), how_long);
   }
   return std::nullopt;
 }
