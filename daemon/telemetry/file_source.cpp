@@ -11,8 +11,8 @@
 #include <iterator>
 
 #include "daemon/telemetry/source.hpp"
-#include "policies/vocabulary/nearest.hpp"
 #include "policies/vocabulary/metric_value.hpp"
+#include "policies/vocabulary/nearest.hpp"
 #include "policies/vocabulary/quantity.hpp"
 #include "policies/vocabulary/set_reading.hpp"
 #include "policies/yaml/document.hpp"
