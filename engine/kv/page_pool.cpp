@@ -1,7 +1,9 @@
 #include "engine/kv/page_pool.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bitset>
+#include <cstddef>
 #include <optional>
 
 namespace terrane::engine {
@@ -14,6 +16,10 @@ struct kv_page::arena {
   std::unique_ptr<device_memory> memory;
   std::mutex guard;
   std::bitset<arena_pages> used;
+  struct slot {
+    alignas(std::max_align_t) std::array<std::byte, 96> bytes;
+  };
+  std::array<slot, arena_pages> slots;  // of the pages themselves, with their counts of owners
 
   std::optional<std::uint32_t> take() {
     std::lock_guard lock(guard);
@@ -35,7 +41,32 @@ struct kv_page::arena {
   }
 };
 
-kv_page::~kv_page() { arena_->put_back(index_); }
+// Has shared_ptr keep a page and its count of owners in the page's slot of its arena. The slot is
+// free again when shared_ptr has done with it, after the page's end.
+template <class T>
+struct kv_page::place {
+  using value_type = T;
+  std::shared_ptr<arena> in;
+  std::uint32_t index;
+
+  place(std::shared_ptr<arena> of, std::uint32_t at) : in(std::move(of)), index(at) {}
+  template <class U>
+  place(const place<U>& other) : in(other.in), index(other.index) {}
+  T* allocate(std::size_t) {
+    static_assert(sizeof(T) <= sizeof(arena::slot) && alignof(T) <= alignof(arena::slot));
+    return reinterpret_cast<T*>(in->slots[index].bytes.data());
+  }
+  void deallocate(T*, std::size_t) { in->put_back(index); }
+  template <class U, class... Arguments>
+  void construct(U* at, Arguments&&... arguments) {
+    new (at) U(std::forward<Arguments>(arguments)...);
+  }
+  template <class U>
+  bool operator==(const place<U>& other) const {
+    return in == other.in && index == other.index;
+  }
+};
+
 std::uint64_t kv_page::address() const { return arena_->memory->address() + offset_; }
 device_memory& kv_page::memory() const { return *arena_->memory; }
 
@@ -48,7 +79,8 @@ result<kv_page_ptr> page_pool::take(std::uint32_t layer) {
   auto& arenas = layers_[layer];
   std::erase_if(arenas, [](const auto& a) { return a.expired(); });
   auto page = [&](std::shared_ptr<kv_page::arena> a, std::uint32_t index) {
-    return kv_page_ptr(new kv_page(std::move(a), index, index * page_bytes_, device_index_));
+    const kv_page::place<kv_page> place(a, index);
+    return std::allocate_shared<kv_page>(place, std::move(a), index * page_bytes_, device_index_);
   };
   for (const auto& weak : arenas)
     if (auto a = weak.lock())

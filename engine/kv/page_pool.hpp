@@ -1,6 +1,7 @@
 // KV pages on one device: for each layer, arenas of pages, handed out one by one. An arena is
 // allocated when a layer needs one and given back when its last page returns, so what a part gives
-// up is freed whole. Pages keep their arena alive. Any thread.
+// up is freed whole. Pages keep their arena alive, and lie in it: those of a long context are ten
+// thousands, which the heap would clear up in the middle of a pause. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,6 @@ class page_pool;
 // its pool when the last owner lets go.
 class kv_page {
  public:
-  ~kv_page();
   kv_page(const kv_page&) = delete;
   kv_page& operator=(const kv_page&) = delete;
   std::uint64_t address() const;
@@ -29,10 +29,11 @@ class kv_page {
  private:
   friend class page_pool;
   struct arena;
-  kv_page(std::shared_ptr<arena> of, std::uint32_t index, std::size_t offset, std::uint32_t on)
-      : arena_(std::move(of)), index_(index), offset_(offset), device_(on) {}
+  template <class T>
+  struct place;
+  kv_page(std::shared_ptr<arena> of, std::size_t offset, std::uint32_t on)
+      : arena_(std::move(of)), offset_(offset), device_(on) {}
   std::shared_ptr<arena> arena_;
-  std::uint32_t index_;
   std::size_t offset_;
   std::uint32_t device_;
 };
