@@ -441,7 +441,7 @@ result<void> mover::copy_pages(move_job& job) {
     ranges.clear();
     on_their_way.clear();
     bytes = done = 0;
-    if (at_once == direct_at_once) rest(job);
+    rest(job);
     return {};
   };
   for (page_move& m : job.pages) {
@@ -465,9 +465,8 @@ result<void> mover::copy_pages(move_job& job) {
   return send();
 }
 
-// Copies between cards and within one take time of the cards that compute replies. Where it is felt
-// they rest after each batch. Copies through the host wait for the host, which leaves replies
-// alone.
+// Copies between cards and within one take time of the cards that compute replies, and copies of a
+// processor its memory's. Where it is felt they rest after each batch.
 void mover::rest(move_job& job) {
   constexpr double longest_nap_ms = 2;
   while (!job.unasked && !job.cancelled) {
