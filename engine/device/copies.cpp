@@ -1,6 +1,7 @@
 #include "engine/device/copies.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "engine/device/host_copies.hpp"
@@ -63,8 +64,16 @@ std::vector<copy_range> joined(std::span<const copy_range> ranges) {
   return out;
 }
 
+class calling_thread : public host_copier {
+ public:
+  void copy(std::span<const host_copy> copies) override {
+    for (const host_copy& c : copies) std::memcpy(c.to, c.from, c.bytes);
+  }
+};
+
 // All ranges at once, as far as the devices can do that.
-result<void> copy_many(device& from, device& to, std::span<const copy_range> ranges) {
+result<void> copy_many(device& from, device& to, std::span<const copy_range> ranges,
+                       host_copier& by) {
   const bool reads = ranges.front().from->host() == nullptr,
              writes = ranges.front().to->host() == nullptr;
   std::vector<std::byte>& staging = staging_of_thread();
@@ -82,10 +91,10 @@ result<void> copy_many(device& from, device& to, std::span<const copy_range> ran
   auto* reader = dynamic_cast<copies_many*>(&from);
   auto* writer = dynamic_cast<copies_many*>(&to);
   result<void> ok;
-  if (reads && reader != nullptr) ok = reader->read_many(read);
+  if (reads && reader != nullptr) ok = reader->read_many(read, by);
   for (std::size_t k = 0; ok && reads && reader == nullptr && k < ranges.size(); k++)
     ok = from.read(*ranges[k].from, ranges[k].from_offset, {read[k].host, read[k].bytes});
-  if (ok && writes && writer != nullptr) ok = writer->write_many(written);
+  if (ok && writes && writer != nullptr) ok = writer->write_many(written, by);
   for (std::size_t k = 0; ok && writes && writer == nullptr && k < ranges.size(); k++)
     ok = to.write(*ranges[k].to, ranges[k].to_offset, {written[k].host, written[k].bytes});
   return ok;
@@ -114,7 +123,9 @@ result<void> copy_between(device& from, const device_memory& source, std::size_t
   return {};
 }
 
-result<void> copy_between(device& from, device& to, std::span<const copy_range> all) {
+namespace {
+
+result<void> copy_all(device& from, device& to, std::span<const copy_range> all, host_copier& by) {
   if (all.empty()) return {};
   const std::vector<copy_range> whole = joined(all);
   std::span<const copy_range> ranges = whole;
@@ -130,17 +141,35 @@ result<void> copy_between(device& from, device& to, std::span<const copy_range> 
     }
     return {};
   }
+  by.expect();
   // A piece at a time: what passes through this process is not to become much.
   constexpr std::size_t most_staged = std::size_t{16} << 20;
   while (!ranges.empty()) {
     std::size_t count = 1, bytes = ranges.front().bytes;
     while (count < ranges.size() && bytes + ranges[count].bytes <= most_staged)
       bytes += ranges[count++].bytes;
-    result<void> ok = copy_many(from, to, ranges.first(count));
+    result<void> ok = copy_many(from, to, ranges.first(count), by);
     if (!ok) return ok;
     ranges = ranges.subspan(count);
   }
   return {};
+}
+
+}  // namespace
+
+host_copier& copier_of_caller() {
+  static calling_thread caller;
+  return caller;
+}
+
+result<void> copy_between(device& from, device& to, std::span<const copy_range> ranges) {
+  return copy_all(from, to, ranges, copier_of_caller());
+}
+
+result<void> copy_between_idle(device& from, device& to, std::span<const copy_range> ranges) {
+  auto* workers = dynamic_cast<host_copier*>(&from);
+  if (workers == nullptr) workers = dynamic_cast<host_copier*>(&to);
+  return copy_all(from, to, ranges, workers != nullptr ? *workers : copier_of_caller());
 }
 
 }  // namespace terrane::engine

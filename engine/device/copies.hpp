@@ -20,5 +20,8 @@ result<void> copy_between(device& from, const device_memory& source, std::size_t
 
 // Several at once: a direct path then pays for waiting once.
 result<void> copy_between(device& from, device& to, std::span<const copy_range> ranges);
+// The same while neither device runs a list, by the thread that submits: a processor among the two
+// then gives all its workers to what passes through this process.
+result<void> copy_between_idle(device& from, device& to, std::span<const copy_range> ranges);
 
 }  // namespace terrane::engine

@@ -218,7 +218,7 @@ result<std::uint64_t> step_loop::copy_last_pages(move_job& job) {
     m.copied = true;  // or the commit fails as a whole
   }
   for (const auto& [way, ranges] : ways) {
-    result<void> ok = copy_between(*rooms_[way.first]->on, *rooms_[way.second]->on, ranges);
+    result<void> ok = copy_between_idle(*rooms_[way.first]->on, *rooms_[way.second]->on, ranges);
     if (!ok) return tl::unexpected<error>(ok.error());
   }
   return bytes;

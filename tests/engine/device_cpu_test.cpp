@@ -10,6 +10,7 @@
 #endif
 
 #include "engine/device/cpu/cpu_device.hpp"
+#include "engine/device/host_copies.hpp"
 #include "kernels/lang/builder.hpp"
 #include "tests/engine/sampling/allocations.hpp"
 #include "tests/kernels/random_program.hpp"
@@ -226,6 +227,31 @@ TEST(cpu_device, keeps_denormals_whatever_its_maker_does) {
   EXPECT_EQ(x, std::vector<float>(32 * 64, 0x1p-131f));
 }
 #endif
+
+// What the workers are given to copy in a pause: whole, in its place, whatever it is cut into, with
+// or without a warning.
+TEST_P(cpu_device_threads, workers_share_copies_within_this_process) {
+  std::unique_ptr<device> d = make_device(GetParam());
+  auto& workers = dynamic_cast<host_copier&>(*d);
+  std::vector<std::byte> from(3'000'001), to(from.size()), expected(from.size());
+  for (std::size_t k = 0; k < from.size(); k++) from[k] = static_cast<std::byte>(k * 7 + k / 251);
+  for (int turn = 0; turn < 50; turn++) {
+    std::vector<host_copy> copies;
+    for (std::size_t at = 1; at < from.size(); at += at * 3 + 11) {
+      const std::size_t bytes = std::min(at * 2, from.size() - at);
+      copies.push_back({&to[at], &from[at], bytes});
+      std::copy_n(&from[at], bytes, &expected[at]);
+    }
+    if (turn % 2 == 0) workers.expect();
+    workers.copy(copies);
+    ASSERT_EQ(to, expected) << "turn " << turn;
+    std::ranges::fill(to, std::byte{0});
+    std::ranges::fill(expected, std::byte{0});
+  }
+  workers.expect();
+  workers.copy({});
+  expect_chain(*d, {5, 3, 1}, 10, 2);  // lists run as before
+}
 
 // ---- memory
 

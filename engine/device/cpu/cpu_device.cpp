@@ -10,6 +10,7 @@
 
 #include "engine/device/cpu/host_memory.hpp"
 #include "engine/device/cpu/worker_pool.hpp"
+#include "engine/device/host_copies.hpp"
 #include "kernels/cache/code_cache.hpp"
 #include "kernels/llvm/host_compiler.hpp"
 
@@ -49,14 +50,35 @@ std::string processor_name() {
   return "this host's processor";
 }
 
-class cpu_device : public device {
+// Copies are shared in pieces of this, which take a worker some microseconds.
+constexpr std::size_t shared_piece_bytes = std::size_t{32} << 10;
+
+// A phase's function: pieces [x_begin, x_end) of the host_copy array that the first argument is the
+// address of.
+void copy_pieces(const std::uint64_t* arguments, std::uint32_t x_begin, std::uint32_t x_end,
+                 std::uint32_t, void*) {
+  const auto* pieces = reinterpret_cast<const host_copy*>(arguments[0]);
+  for (std::uint32_t x = x_begin; x < x_end; x++)
+    std::memcpy(pieces[x].to, pieces[x].from, pieces[x].bytes);
+}
+
+void do_nothing(const std::uint64_t*, std::uint32_t, std::uint32_t, std::uint32_t, void*) {}
+
+class cpu_device : public device, public host_copier {
  public:
   cpu_device(device_info info, std::unique_ptr<kernels::code_cache> cache,
              std::unique_ptr<kernels::host_compiler> compiler, std::unique_ptr<worker_pool> pool)
       : device(std::move(info)),
         cache_(std::move(cache)),
         compiler_(std::move(compiler)),
-        pool_(std::move(pool)) {}
+        pool_(std::move(pool)) {
+    // Enough groups that it wakes all workers.
+    waking_.run = do_nothing;
+    waking_.groups_x = 4 * pool_->threads();
+    waking_.groups_y = 1;
+    copying_.run = copy_pieces;
+    copying_.groups_y = 1;
+  }
 
   result<const device_kernel*> compile(const kernels::program& p) override;
   result<std::unique_ptr<command_list>> record(std::span<const dispatch> phases) override;
@@ -66,6 +88,9 @@ class cpu_device : public device {
                      std::span<const std::byte> from) override;
   result<void> read(const device_memory& from, std::size_t offset,
                     std::span<std::byte> to) override;
+  // By the thread that submits, while no list runs.
+  void copy(std::span<const host_copy> copies) override;
+  void expect() override { pool_->submit({&waking_, 1}); }
   std::uint64_t driver_used_bytes() const override {
     return read_host_memory().value_or(host_memory()).used_bytes();
   }
@@ -78,6 +103,8 @@ class cpu_device : public device {
   std::unique_ptr<kernels::code_cache> cache_;
   std::unique_ptr<kernels::host_compiler> compiler_;
   std::unique_ptr<worker_pool> pool_;
+  cpu_phase waking_, copying_;
+  std::vector<host_copy> pieces_;  // of copying_
   std::mutex mutex_;
   std::map<kernels::group_function, std::unique_ptr<cpu_kernel>> kernels_;
 };
@@ -152,6 +179,19 @@ result<void> cpu_device::read(const device_memory& from, std::size_t offset,
   }
   if (!to.empty()) std::memcpy(to.data(), from.host() + offset, to.size());
   return {};
+}
+
+void cpu_device::copy(std::span<const host_copy> copies) {
+  pieces_.clear();
+  for (const host_copy& c : copies)
+    for (std::size_t at = 0; at < c.bytes; at += shared_piece_bytes)
+      pieces_.push_back({c.to + at, c.from + at, std::min(shared_piece_bytes, c.bytes - at)});
+  if (pieces_.empty()) return;
+  pool_->wait_awake();  // for what only woke workers
+  copying_.arguments[0] = reinterpret_cast<std::uint64_t>(pieces_.data());
+  copying_.groups_x = static_cast<std::uint32_t>(pieces_.size());
+  pool_->submit({&copying_, 1});
+  pool_->wait_awake();
 }
 
 }  // namespace

@@ -142,6 +142,10 @@ void worker_pool::wait() {
   }
 }
 
+void worker_pool::wait_awake() {
+  if (!spin_until([&] { return finished_.load() == submitted_.load(); })) wait();
+}
+
 // ---- the coordinator
 
 void worker_pool::coordinate() {

@@ -42,6 +42,8 @@ class worker_pool {
   // The phases must stay as they are until wait() returns. Waits if too many lists are queued.
   void submit(std::span<const cpu_phase> phases);
   void wait();
+  // The same, for lists that take some ten microseconds: looks before it sleeps.
+  void wait_awake();
 
  private:
   static constexpr std::uint32_t queue_length = 64;

@@ -56,46 +56,49 @@ result<void> copier::prepare(lane& l) {
   return {};
 }
 
-// Bytes that have room in a half.
-result<void> copier::add(lane& l, half& h, const host_range& range, bool to_card) {
+// Where each range of a half lies in it, as a copy into or out of it.
+std::vector<host_copy> copier::staged(const half& h, bool to_card) {
+  std::vector<host_copy> copies;
+  std::byte* at = h.staging;
+  for (const host_range& r : h.ranges) {
+    copies.push_back(to_card ? host_copy{at, r.host, r.bytes} : host_copy{r.host, at, r.bytes});
+    at += r.bytes;
+  }
+  return copies;
+}
+
+// Has the card copy all that is in a half, or is to come into it.
+result<void> copier::send(lane& l, half& h, bool to_card, host_copier& by) {
+  if (h.ranges.empty()) return {};
   const driver_functions& cu = card_.functions();
-  std::byte* staged = h.staging + h.used;
+  if (to_card) by.copy(staged(h, to_card));
+  std::byte* at = h.staging;
   result<void> ok;
-  if (to_card) {
-    std::memcpy(staged, range.host, range.bytes);
-    ok = card_.check(cu.cuMemcpyHtoDAsync(range.address, staged, range.bytes, l.stream),
-                     "cuMemcpyHtoDAsync");
-  } else {
-    ok = card_.check(cu.cuMemcpyDtoHAsync(staged, range.address, range.bytes, l.stream),
-                     "cuMemcpyDtoHAsync");
-    if (ok) h.into.emplace_back(range.host, range.bytes);
+  for (const host_range& r : h.ranges) {
+    if (ok && to_card)
+      ok = card_.check(cu.cuMemcpyHtoDAsync(r.address, at, r.bytes, l.stream), "cuMemcpyHtoDAsync");
+    else if (ok)
+      ok = card_.check(cu.cuMemcpyDtoHAsync(at, r.address, r.bytes, l.stream), "cuMemcpyDtoHAsync");
+    at += r.bytes;
   }
-  h.used += range.bytes;
-  h.busy = true;
-  return ok;
+  result<void> recorded = card_.check(cu.cuEventRecord(h.copied, l.stream), "cuEventRecord");
+  h.sent = true;
+  if (!ok) h.ranges.clear();  // nothing is brought of a half that does not come whole
+  return ok ? recorded : ok;
 }
 
-result<void> copier::send(lane& l, half& h) {
-  if (!h.busy) return {};
-  return card_.check(card_.functions().cuEventRecord(h.copied, l.stream), "cuEventRecord");
-}
-
-// Until a half may be used again; brings what was read into it.
-result<void> copier::finish(half& h) {
-  if (!h.busy) return {};
-  h.busy = false;
-  result<void> ok = card_.wait(h.copied);
-  std::size_t at = 0;
-  for (std::span<std::byte> into : h.into) {
-    if (ok) std::memcpy(into.data(), h.staging + at, into.size());
-    at += into.size();
-  }
-  h.into.clear();
+// Until a half may be used again; brings what was read into it, unless something went wrong.
+result<void> copier::finish(half& h, bool to_card, host_copier& by) {
+  result<void> ok;
+  if (h.sent) ok = card_.wait(h.copied);
+  if (h.sent && ok && !to_card) by.copy(staged(h, to_card));
+  h.ranges.clear();
   h.used = 0;
+  h.sent = false;
   return ok;
 }
 
-result<void> copier::copy(std::span<const host_range> ranges, bool to_card) {
+result<void> copier::copy(std::span<const host_range> ranges, bool to_card, host_copier& by) {
   lane* l = nullptr;
   std::unique_lock held = take(l);
   result<void> ok = prepare(*l);
@@ -105,21 +108,21 @@ result<void> copier::copy(std::span<const host_range> ranges, bool to_card) {
     while (ok && left.bytes > 0) {
       half* h = &l->halves[turn % 2];
       if (h->used == half_bytes) {
-        ok = send(*l, *h);
+        ok = send(*l, *h, to_card, by);
         h = &l->halves[++turn % 2];
-        if (ok) ok = finish(*h);
+        if (ok) ok = finish(*h, to_card, by);
         if (!ok) break;
       }
       const host_range now{left.address, left.host, std::min(half_bytes - h->used, left.bytes)};
-      ok = add(*l, *h, now, to_card);
+      h->ranges.push_back(now);
+      h->used += now.bytes;
       left = {left.address + now.bytes, left.host + now.bytes, left.bytes - now.bytes};
     }
   }
+  if (ok) ok = send(*l, l->halves[turn % 2], to_card, by);
   // Also after a failure: nothing may be brought into the caller's memory later.
-  result<void> sent = send(*l, l->halves[turn % 2]);
-  if (ok && !sent) ok = sent;
   for (std::size_t k : {turn + 1, turn}) {  // the older first
-    result<void> ended = finish(l->halves[k % 2]);
+    result<void> ended = finish(l->halves[k % 2], to_card, by);
     if (ok && !ended) ok = ended;
   }
   return ok;
@@ -127,12 +130,12 @@ result<void> copier::copy(std::span<const host_range> ranges, bool to_card) {
 
 result<void> copier::write(std::uint64_t address, std::span<const std::byte> from) {
   const host_range all{address, const_cast<std::byte*>(from.data()), from.size()};
-  return copy({&all, 1}, true);
+  return copy({&all, 1}, true, copier_of_caller());
 }
 
 result<void> copier::read(std::uint64_t address, std::span<std::byte> to) {
   const host_range all{address, to.data(), to.size()};
-  return copy({&all, 1}, false);
+  return copy({&all, 1}, false, copier_of_caller());
 }
 
 }  // namespace terrane::engine::cuda

@@ -2,9 +2,9 @@
 // they run beside the step loop's lists.
 //
 // A lane is a stream with two staging halves: while one is being copied by the card, the other is
-// filled or emptied. A half takes as many ranges as have room in it. Several lanes, so that the
-// step loop's few bytes do not wait behind a move's many. Calls return when the copies are
-// complete; any thread, as many at once as there are lanes.
+// filled or emptied, by whoever the caller says. A half takes as many ranges as have room in it.
+// Several lanes, so that the step loop's few bytes do not wait behind a move's many. Calls return
+// when the copies are complete; any thread, as many at once as there are lanes.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ class copier {
 
   result<void> write(std::uint64_t address, std::span<const std::byte> from);
   result<void> read(std::uint64_t address, std::span<std::byte> to);
-  result<void> copy(std::span<const host_range> ranges, bool to_card);
+  result<void> copy(std::span<const host_range> ranges, bool to_card, host_copier& by);
 
   // Pinned host memory of a lane, for the account.
   static constexpr std::size_t half_bytes = std::size_t{1} << 20;
@@ -35,10 +35,10 @@ class copier {
  private:
   struct half {
     CUevent copied = nullptr;
-    bool busy = false;
+    bool sent = false;
     std::byte* staging = nullptr;
     std::size_t used = 0;
-    std::vector<std::span<std::byte>> into;  // what it brings, in order, when the copy has ended
+    std::vector<host_range> ranges;  // what is or will be in it, in order
   };
   struct lane {
     std::mutex access;
@@ -49,9 +49,9 @@ class copier {
 
   std::unique_lock<std::mutex> take(lane*& free);
   result<void> prepare(lane& l);
-  result<void> add(lane& l, half& h, const host_range& range, bool to_card);
-  result<void> send(lane& l, half& h);
-  result<void> finish(half& h);
+  static std::vector<host_copy> staged(const half& h, bool to_card);
+  result<void> send(lane& l, half& h, bool to_card, host_copier& by);
+  result<void> finish(half& h, bool to_card, host_copier& by);
 
   const context& card_;
   std::array<lane, lane_count> lanes_;

@@ -32,11 +32,11 @@ class gpu : public device, public copies_many, public imports_memory {
                     std::span<std::byte> to) override;
   result<void> write_for_next(device_memory& to, std::size_t offset,
                               std::span<const std::byte> from) override;
-  result<void> write_many(std::span<const host_range> ranges) override {
-    return copier_.copy(ranges, true);
+  result<void> write_many(std::span<const host_range> ranges, host_copier& by) override {
+    return copier_.copy(ranges, true, by);
   }
-  result<void> read_many(std::span<const host_range> ranges) override {
-    return copier_.copy(ranges, false);
+  result<void> read_many(std::span<const host_range> ranges, host_copier& by) override {
+    return copier_.copy(ranges, false, by);
   }
   const std::string& no_direct_path(device& from) override;
   result<void> copy_direct(device& from, std::span<const copy_range> ranges) override;

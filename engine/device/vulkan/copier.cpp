@@ -85,13 +85,15 @@ result<void> copier::send(half& h, std::span<const piece> pieces, bool to_device
   return {};
 }
 
-result<void> copier::finish(half& h) {
+result<void> copier::finish(half& h, host_copier& by) {
   result<void> ended = device_.copies().wait(h.number);
+  std::vector<host_copy> copies;
   std::size_t at = 0;
   for (std::span<std::byte> into : h.into) {
-    if (ended) std::memcpy(into.data(), staging_->host() + offset_of(h) + at, into.size());
+    copies.push_back({into.data(), staging_->host() + offset_of(h) + at, into.size()});
     at += into.size();
   }
+  if (ended) by.copy(copies);
   h.into.clear();
   return ended;
 }
@@ -99,24 +101,25 @@ result<void> copier::finish(half& h) {
 result<void> copier::write(std::uint64_t address, std::span<const std::byte> from) {
   // Only read from.
   const host_range all{address, const_cast<std::byte*>(from.data()), from.size()};
-  return copy({&all, 1}, true);
+  return copy({&all, 1}, true, copier_of_caller());
 }
 
-result<void> copier::copy(std::span<const host_range> ranges, bool to_device) {
+result<void> copier::copy(std::span<const host_range> ranges, bool to_device, host_copier& by) {
   std::lock_guard lock(access_);
   if (auto ok = prepare(); !ok) return ok;
   result<void> outcome;
   host_range left = ranges.empty() ? host_range{} : ranges.front();
   for (std::size_t turn = 0; !ranges.empty() && outcome; turn++) {
     half& h = halves_[turn % 2];
-    if (outcome = finish(h); !outcome) break;
+    if (outcome = finish(h, by); !outcome) break;
     std::vector<piece> pieces;
+    std::vector<host_copy> filling;
     std::uint64_t staged = 0;
     while (!ranges.empty() && staged < half_bytes) {
       const std::size_t bytes = std::min<std::size_t>(left.bytes, half_bytes - staged);
       pieces.push_back({left.address, staged, bytes});
       if (to_device)
-        std::memcpy(staging_->host() + offset_of(h) + staged, left.host, bytes);
+        filling.push_back({staging_->host() + offset_of(h) + staged, left.host, bytes});
       else
         h.into.emplace_back(left.host, bytes);
       staged += bytes;
@@ -125,12 +128,13 @@ result<void> copier::copy(std::span<const host_range> ranges, bool to_device) {
       ranges = ranges.subspan(1);
       if (!ranges.empty()) left = ranges.front();
     }
+    by.copy(filling);
     outcome = send(h, pieces, to_device);
     if (!outcome) h.into.clear();
   }
   // Also after a failure: nothing may be brought into the caller's memory later.
   for (half& h : halves_)
-    if (result<void> ended = finish(h); !ended && outcome) outcome = ended;
+    if (result<void> ended = finish(h, by); !ended && outcome) outcome = ended;
   return outcome;
 }
 

@@ -2,7 +2,8 @@
 // queue of copies: they run beside the step loop's lists where the device has a queue to spare.
 //
 // The staging memory is two halves: while one is being copied by the device, the other is filled or
-// emptied. Calls return when the copies are complete; any thread, one at a time.
+// emptied, by whoever the caller says. Calls return when the copies are complete; any thread, one
+// at a time.
 #pragma once
 
 #include <array>
@@ -26,10 +27,10 @@ class copier {
   result<void> write(std::uint64_t address, std::span<const std::byte> from);
   result<void> read(std::uint64_t address, std::span<std::byte> to) {
     const host_range all{address, to.data(), to.size()};
-    return copy({&all, 1}, false);
+    return copy({&all, 1}, false, copier_of_caller());
   }
   // As many ranges as have room in a half are one work of the device.
-  result<void> copy(std::span<const host_range> ranges, bool to_device);
+  result<void> copy(std::span<const host_range> ranges, bool to_device, host_copier& by);
 
  private:
   struct half {
@@ -44,7 +45,7 @@ class copier {
 
   result<void> prepare();
   result<void> send(half& h, std::span<const piece> pieces, bool to_device);
-  result<void> finish(half& h);
+  result<void> finish(half& h, host_copier& by);
   std::uint64_t offset_of(const half& h) const;
 
   logical_device& device_;

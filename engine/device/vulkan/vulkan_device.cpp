@@ -56,8 +56,8 @@ class gpu : public device, public copies_many, public exports_memory {
                      std::span<const std::byte> from) override;
   result<void> read(const device_memory& from, std::size_t offset,
                     std::span<std::byte> to) override;
-  result<void> read_many(std::span<const host_range> ranges) override;
-  result<void> write_many(std::span<const host_range> ranges) override;
+  result<void> read_many(std::span<const host_range> ranges, host_copier& by) override;
+  result<void> write_many(std::span<const host_range> ranges, host_copier& by) override;
   const std::string& no_export() const override { return no_export_; }
   result<std::uint64_t> address_elsewhere(const device_memory& of,
                                           const map_exported& map) override {
@@ -291,21 +291,23 @@ result<void> gpu::read(const device_memory& from, std::size_t offset, std::span<
   return {};
 }
 
-result<void> gpu::read_many(std::span<const host_range> ranges) {
+result<void> gpu::read_many(std::span<const host_range> ranges, host_copier& by) {
   if (auto whole = device_->fault(); !whole) return whole;
-  return copier_.copy(ranges, false);
+  return copier_.copy(ranges, false, by);
 }
 
-result<void> gpu::write_many(std::span<const host_range> ranges) {
+result<void> gpu::write_many(std::span<const host_range> ranges, host_copier& by) {
   if (auto whole = device_->fault(); !whole) return whole;
   std::vector<host_range> staged;
+  std::vector<host_copy> reachable;
   for (const host_range& r : ranges) {
     if (std::byte* mapped = pool_.find(r.address).mapped)
-      std::memcpy(mapped, r.host, r.bytes);
+      reachable.push_back({mapped, r.host, r.bytes});
     else
       staged.push_back(r);
   }
-  return staged.empty() ? result<void>{} : copier_.copy(staged, true);
+  by.copy(reachable);
+  return staged.empty() ? result<void>{} : copier_.copy(staged, true, by);
 }
 
 // With code as quick as the device shows that it can take.
