@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <mutex>
+#include <utility>
 
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
@@ -159,6 +160,7 @@ class lifetime {
   void reload();
   void take_reloaded();
   void pass_time();
+  void look();
   void say_ready(const std::string& status);
 
   const config& config_;
@@ -178,6 +180,7 @@ class lifetime {
   std::optional<control_loop> loop_;
   std::int64_t next_tick_ms_ = 0;
   bool said_ready_ = false, failed_ = false;
+  bool looked_ = false;  // since the model is there
 };
 
 bool lifetime::serve() {
@@ -224,10 +227,15 @@ void lifetime::run() {
 
 void lifetime::pass_time() {
   if (steady_ms() >= next_tick_ms_) {
-    if (loop_) loop_->tick();
+    if (loop_) look();
     next_tick_ms_ = std::max(next_tick_ms_ + config_.period_ms, steady_ms());
   }
   sd_notify(0, "WATCHDOG=1");  // after a completed tick, so that a stuck one is noticed
+}
+
+void lifetime::look() {
+  loop_->tick();
+  if (!std::exchange(looked_, true)) answers_.tell_what_cannot_act();
 }
 
 void lifetime::begin_load() {
@@ -271,6 +279,7 @@ void lifetime::take_into_use(started_engine started) {
     state_file_ = std::make_unique<state_file>(folder / state_name, state_file::under(locks_));
     for (const std::string& sentence : loop_->keep(*state_file_)) warnings_.add(sentence);
   }
+  looked_ = false;
   answers_.set_ready(*engine_, *loop_, std::move(started.devices), std::move(started.refused),
                      std::move(started.paths));
   const std::string& name = engine_->loaded_model().config().name;

@@ -9,6 +9,7 @@
 #include "daemon/service/refusals.hpp"
 #include "daemon/service/to_protocol.hpp"
 #include "daemon/version.hpp"
+#include "policies/canary/canary.hpp"
 #include "policies/pipeline/what_if.hpp"
 #include "policies/trace/trace.hpp"
 
@@ -335,9 +336,13 @@ void service::policy_list(const ipc::caller&, ipc::answer<ipc::policy_list_reply
 
 void service::policy_lint(const ipc::caller&, ipc::policy_lint_request request,
                           ipc::answer<ipc::policy_lint_reply> to) {
-  worker_.add([request = std::move(request), to] {
+  worker_.add([this, request = std::move(request), to] {
     auto set = policies::policy_set::from_sources({{request.file, request.content}});
-    to.finish({set.has_value(), to_protocol(set ? (*set)->warnings() : set.error())});
+    std::vector<policies::diagnostic> found = set ? (*set)->warnings() : set.error();
+    if (set && state_ == ipc::daemon_state::ready)
+      std::ranges::move(policies::canary::what_cannot_act(**set, loop_->this_moment().seen),
+                        std::back_inserter(found));
+    to.finish({set.has_value(), to_protocol(found)});
   });
 }
 

@@ -55,6 +55,9 @@ class service final : public ipc::control_service {
   // warning stands until a later reload is taken. Returns at once; `ended` is called on another
   // thread.
   void reload_policies(std::function<void()> ended);
+  // Puts among the standing warnings what of the policies in force can never act on this machine,
+  // by the newest snapshot; for the first one, and with each reload. Once ready.
+  void tell_what_cannot_act();
   // Told of each set that was taken, on another thread, the newest last.
   void on_reload(std::function<void(policies::policy_set_ptr)> told) { told_ = std::move(told); }
 

@@ -14,6 +14,10 @@ namespace {
 // A test that would begin later is not run, and the set refused.
 constexpr std::chrono::seconds longest_tests{20};
 
+std::string sentence(const policies::diagnostic& d) {
+  return to_string(d.where) + ": " + d.message;
+}
+
 // The first fault, without what follows its first line.
 std::string brief(const std::vector<policies::diagnostic>& faults) {
   std::string text = to_string(faults.front());
@@ -50,7 +54,10 @@ policies::policy_set::load_result<service::reloaded> service::reload_now() {
   if (ready) out.notes = notes_on(**set);
   // Told first: whoever puts in force what was told last never puts back an older one.
   if (told_) told_(*set);
-  if (ready) loop_->use(*set);
+  if (ready) {
+    loop_->use(*set);
+    tell_what_cannot_act();
+  }
   warnings_.hold("policies", "");
   const std::size_t policies = (*set)->rules().size();
   std::string text = std::to_string(policies) + (policies == 1 ? " policy" : " policies") +
@@ -64,14 +71,22 @@ policies::policy_set::load_result<service::reloaded> service::reload_now() {
   return out;
 }
 
+void service::tell_what_cannot_act() {
+  std::string text;
+  for (const policies::diagnostic& d :
+       policies::canary::what_cannot_act(*loop_->policies(), loop_->this_moment().seen))
+    text += (text.empty() ? "" : "; ") + sentence(d);
+  warnings_.hold("policies that cannot act", text);
+}
+
 std::vector<std::string> service::notes_on(const policies::policy_set& next) {
   const policies::policy_set_ptr old = loop_->policies();
   std::vector<std::string> notes;
   const control_loop::moment m = loop_->this_moment();  // copies: nothing is changed or held up
   if (old->revision() != next.revision())
     notes = policies::canary::differences(*old, next, m.seen, m.memory);
-  for (std::string& note : policies::canary::what_cannot_act(next, m.seen))
-    notes.push_back(std::move(note));
+  for (const policies::diagnostic& d : policies::canary::what_cannot_act(next, m.seen))
+    notes.push_back(sentence(d));
   // Of those that go now; Status names all that are off.
   for (const std::string& name : loop_->standing().disabled()) {
     if (old->find(name) == nullptr || next.find(name) != nullptr) continue;

@@ -33,8 +33,9 @@ test_report run_tests(const std::vector<std::filesystem::path>& paths,
 std::vector<std::string> differences(const policy_set& old, const policy_set& next,
                                      const snapshot& now, const pipeline_state& state);
 
-// In sentences, what of a set can never act on this machine: policies that move what the model does
-// not have or the configuration pins, and levels beyond what a device has.
-std::vector<std::string> what_cannot_act(const policy_set& set, const snapshot& now);
+// What of a set can never act on this machine, as warnings: policies that move what the model does
+// not have or the configuration pins, and levels beyond what a device has. A snapshot without a
+// model or devices tells nothing.
+std::vector<diagnostic> what_cannot_act(const policy_set& set, const snapshot& now);
 
 }  // namespace terrane::policies::canary

@@ -9,7 +9,7 @@
 namespace terrane::policies::canary {
 namespace {
 
-std::string named(const rule& r) { return "policy '" + r.name + "' (" + to_string(r.where) + ")"; }
+std::string named(const rule& r) { return "policy '" + r.name + "'"; }
 
 // What a rule moves, as its file says it.
 std::string moved_by(const rule& r, const declarative_action& a) {
@@ -57,13 +57,14 @@ const term* never_holds(const condition& c, const device_state& d) {
   return c.how == combination::all_of || std::ranges::all_of(c.terms, beyond) ? &*first : nullptr;
 }
 
-void tell_levels(const rule& r, const device_state& d, std::vector<std::string>& out) {
+void tell_levels(const rule& r, const device_state& d, std::vector<diagnostic>& out) {
   const auto tell = [&](const condition& c, const std::string& what) {
     const term* t = never_holds(c, d);
     if (t == nullptr) return;
-    out.push_back(named(r) + " never " + what + " " + d.name + ": it waits for " +
-                  std::string(metric(t->metric).name) + " " + limit_text(*t) + ", and " + d.name +
-                  " has " + format_bytes(d.vram_total.value));
+    out.push_back({severity::warning, r.where,
+                   named(r) + " never " + what + " " + d.name + ": it waits for " +
+                       std::string(metric(t->metric).name) + " " + limit_text(*t) + ", and " +
+                       d.name + " has " + format_bytes(d.vram_total.value)});
   };
   tell(r.enter, "acts for");
   tell(r.leave, "lets go of");
@@ -71,10 +72,11 @@ void tell_levels(const rule& r, const device_state& d, std::vector<std::string>&
 
 }  // namespace
 
-std::vector<std::string> what_cannot_act(const policy_set& set, const snapshot& now) {
-  std::vector<std::string> out;
+std::vector<diagnostic> what_cannot_act(const policy_set& set, const snapshot& now) {
+  std::vector<diagnostic> out;
   for (const rule& r : set.rules()) {
-    if (std::string why = why_nothing_moves(r, now); !why.empty()) out.push_back(std::move(why));
+    if (std::string why = why_nothing_moves(r, now); !why.empty())
+      out.push_back({severity::warning, r.where, std::move(why)});
     if (!is_device_scope(r.for_each)) continue;
     for_each_object(r, now, [&](const object_ref& o) { tell_levels(r, *o.device, out); });
   }

@@ -210,6 +210,31 @@ TEST_F(reload_test, a_set_that_fails_its_authors_tests_is_refused_and_that_stand
   EXPECT_THAT(standing.all(), testing::IsEmpty());
 }
 
+TEST_F(reload_test, what_can_never_act_here_stands_in_the_status_and_in_lint) {
+  std::string of_no_layer = policy("odd", "70C");
+  of_no_layer.replace(of_no_layer.find("layers"), 6, "layer.99.*");
+  loop.use(*policies::policy_set::from_sources({{"odd.yaml", of_no_layer}}));
+  answers.tell_what_cannot_act();
+  EXPECT_THAT(standing.all(), testing::IsEmpty());  // nothing has been looked at
+  loop.tick();
+  answers.tell_what_cannot_act();
+  EXPECT_THAT(standing.all(),
+              testing::ElementsAre("odd.yaml:3:5: policy 'odd' moves 'layer.99.*', and the model "
+                                   "has no such part"));
+  const auto linted = [&](const std::string& text) {
+    return answered_with<ipc::policy_lint_reply>([&](const auto& to) {
+      answers.policy_lint(root, {"odd.yaml", text}, to);
+    });
+  };
+  EXPECT_TRUE(linted(of_no_layer).valid);
+  ASSERT_EQ(linted(of_no_layer).diagnostics.size(), 1U);
+  EXPECT_EQ(linted(of_no_layer).diagnostics[0].severity, ipc::diagnostic_severity::warning);
+  EXPECT_TRUE(linted(policy("hot", "70C")).diagnostics.empty());
+  write("a.yaml", policy("hot", "70C"));
+  EXPECT_EQ(reload().error, std::nullopt);
+  EXPECT_THAT(standing.all(), testing::IsEmpty());
+}
+
 TEST_F(reload_test, a_switched_off_policy_that_is_gone_is_told_and_can_be_forgotten) {
   write("a.yaml", policy("first", "70C"));
   ASSERT_EQ(reload().error, std::nullopt);

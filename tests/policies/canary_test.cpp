@@ -116,21 +116,25 @@ TEST_F(canary, tells_what_can_never_act_on_this_machine) {
         {{"p.yaml", "apiVersion: terrane/v1\npolicies:\n  - name: p\n    for_each: " + each + "\n" +
                         levels + "    do: {move: " + what + ", until: all, to: cpu}\n"}});
     EXPECT_TRUE(set.has_value()) << to_string(set.error().front());
-    return what_cannot_act(**set, m.at(0));
+    std::vector<std::string> texts;
+    for (const diagnostic& d : what_cannot_act(**set, m.at(0))) texts.push_back(to_string(d));
+    return texts;
   };
   const std::string hot =
       "    enter: {metric: temp_c, above: 85C}\n    leave: {metric: temp_c, below: 70C}\n";
   EXPECT_THAT(told(hot, "layers"), IsEmpty());
-  EXPECT_THAT(told(hot, "layer.0.*"),
-              ElementsAre("policy 'p' (p.yaml:3:5) moves 'layer.0.*', and the configuration pins "
-                          "all 2 that it matches"));
+  EXPECT_THAT(
+      told(hot, "layer.0.*"),
+      ElementsAre("p.yaml:3:5: warning: policy 'p' moves 'layer.0.*', and the configuration pins "
+                  "all 2 that it matches"));
   m.part("layer.1.attn").pinned = m.part("layer.1.ffn").pinned = true;
   const std::string on_battery =
       "    enter: {metric: host.on_battery, is: true}\n"
       "    leave: {metric: host.on_battery, is: false}\n";
-  EXPECT_THAT(told(on_battery, "parts", "part"),
-              ElementsAre("policy 'p' (p.yaml:3:5) moves 'parts', and the configuration pins all 4 "
-                          "that it matches"));
+  EXPECT_THAT(
+      told(on_battery, "parts", "part"),
+      ElementsAre("p.yaml:3:5: warning: policy 'p' moves 'parts', and the configuration pins all 4 "
+                  "that it matches"));
   EXPECT_THAT(
       told("    only: layer.1.ffn\n" + on_battery, "parts", "part"),
       ElementsAre(HasSubstr("moves 'layer.1.ffn', and the configuration pins layer.1.ffn")));
@@ -143,8 +147,9 @@ TEST_F(canary, tells_what_can_never_act_on_this_machine) {
       "10GiB}\n";
   EXPECT_THAT(
       told(levels, "layers"),
-      ElementsAre("policy 'p' (p.yaml:3:5) never acts for gpu: it waits for vram.used above "
-                  "12 GiB, and gpu has 8 GiB"));
+      ElementsAre(
+          "p.yaml:3:5: warning: policy 'p' never acts for gpu: it waits for vram.used above "
+          "12 GiB, and gpu has 8 GiB"));
   EXPECT_THAT(told(levels, "layers", "cpu"), IsEmpty());
   const std::string free_again =
       "    enter: {metric: vram.free, below: 1GiB}\n    leave: {metric: vram.free, above: 9GiB}\n";
