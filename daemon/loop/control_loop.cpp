@@ -142,7 +142,7 @@ void control_loop::tick() {
   }
   compare_token_time(status);
   policies::snapshot snapshot = builder_.make(status, now_(), ids_, std::move(completed));
-  orders_.put_into(snapshot);
+  orders_.put_into(snapshot, snapshot.time_ms);
   const policies::policy_set_ptr set = this->policies();
   const bool ordered = !same_orders(snapshot, last_);
   if (recorder_ != nullptr) recorder_->before_tick(*set, state_, snapshot.time_ms, unix_offset_ms_);
@@ -395,7 +395,7 @@ control_loop::moment control_loop::this_moment() {
                      const policies::pipeline_state& memory, const auto&) {
     return moment{last, memory};
   });
-  orders_.put_into(m.seen);
+  orders_.put_into(m.seen, now_ms());
   return m;
 }
 

@@ -69,9 +69,9 @@ void orders::resume(std::vector<std::string> disabled, std::vector<policies::yie
   yields_ = std::move(yields);
 }
 
-void orders::put_into(policies::snapshot& s) {
+void orders::put_into(policies::snapshot& s, std::int64_t now_ms) {
   std::lock_guard lock(guard_);
-  std::erase_if(yields_, [&](const auto& y) { return is_over(y, s.time_ms); });
+  std::erase_if(yields_, [&](const auto& y) { return is_over(y, now_ms); });
   s.yields = yields_;
   s.disabled = disabled_;
 }

@@ -49,8 +49,8 @@ class orders {
   // As they were before the daemon was started anew.
   void resume(std::vector<std::string> disabled, std::vector<policies::yield_order> yields);
 
-  // Ends what has run out and lists the others.
-  void put_into(policies::snapshot& s);
+  // Ends what has run out by then and lists the others; the snapshot may be an older one.
+  void put_into(policies::snapshot& s, std::int64_t now_ms);
   // Tells those who wait what became of it.
   void look(std::int64_t now_ms);
 

@@ -221,7 +221,9 @@ TEST_F(orders_test, what_a_person_puts_where_a_policy_has_put_it_stays) {
 
 TEST_F(orders_test, a_yield_ends_by_itself) {
   EXPECT_EQ(yield({"vulkan", 3600.0}).error.value_or(""), "");
+  EXPECT_EQ(loop.this_moment().seen.yields.size(), 1U);
   now_ms += 3'600'000;
+  EXPECT_TRUE(loop.this_moment().seen.yields.empty());  // the loop has not looked yet
   for (int i = 0; i < 10'000 && on_card() < 2; ++i) tick();
   EXPECT_EQ(on_card(), 2U);
 }
