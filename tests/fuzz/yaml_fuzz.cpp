@@ -60,7 +60,8 @@ void check_config(const std::string& text) {
   }
   require(read->context_tokens >= 1 && read->context_tokens <= 1U << 24, "context out of bounds");
   require(read->sessions >= 1 && read->sessions <= 1024, "sessions out of bounds");
-  require(read->rows >= 8 && read->rows <= 4096 && read->rows % 8 == 0, "rows out of bounds");
+  const std::uint32_t rows = read->rows;  // 0: nobody said, so the engine chooses
+  require(rows == 0 || (rows >= 8 && rows <= 4096 && rows % 8 == 0), "rows out of bounds");
   require(read->period_ms >= 10 && read->period_ms <= 600'000, "period out of bounds");
   require(!read->devices.empty(), "no device");
   require(read->max_tokens >= 1, "max_tokens out of bounds");
