@@ -79,6 +79,7 @@ class tree_writer {
 }  // namespace
 
 program without_look_ups(program p) {
+  if (p.byte_tables.empty()) return p;
   tree_writer(p).rewrite(p.body);
   return p;
 }

@@ -38,8 +38,7 @@ result<llvm::SmallVector<char, 0>> generate(const program& p, const std::string&
   llvm::Module module(p.name, context);
   module.setTargetTriple(target.triple);
   module.setDataLayout((*machine)->createDataLayout());
-  const bool has_look_up = lane_builder(context, features).has_look_up();
-  const program written = has_look_up ? p : without_look_ups(p);
+  const program written = features.byte_look_up() ? p : without_look_ups(p);
   llvm::Function* f = cpu_lowering(written, module, features).run(symbol);
   set_target_attributes(*f, target, features);
   if (result<void> ok = optimise(module, **machine, passes); !ok) return tl::unexpected(ok.error());

@@ -132,10 +132,6 @@ Value* lane_builder::lane_tree_add(Value* f32_lanes) {
 
 // ---- tables of bytes
 
-bool lane_builder::has_look_up() const {
-  return features_.ssse3 || features_.arch == target_features::architecture::aarch64;
-}
-
 Value* lane_builder::look_up(const byte_table& table, Value* words) {
   const unsigned width = features_.register_lanes();
   if (!words->getType()->isVectorTy()) {

@@ -38,9 +38,8 @@ class lane_builder : public llvm::IRBuilder<> {
   llvm::Value* dot_words(llvm::Value* acc, std::span<llvm::Value* const> words,
                          std::span<llvm::Value* const> x, unsigned bits, bool short_chains);
 
-  // Each byte of the words by its lower four bits; words as scalars or 32 lanes. For targets that
-  // have an instruction for it.
-  bool has_look_up() const;
+  // Each byte of the words by its lower four bits; words as scalars or 32 lanes. For targets with
+  // byte_look_up().
   llvm::Value* look_up(const byte_table& table, llvm::Value* words);
 
   // AMX (tiles of registers): whether the target has it, and its product of `columns` rows of

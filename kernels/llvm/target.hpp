@@ -37,6 +37,8 @@ struct target_features {
   bool fma = false;
   bool dot_signed = false, dot_mixed = false;  // sdot; usdot
 
+  // An instruction that looks bytes up in a table of 16.
+  bool byte_look_up() const { return ssse3 || arch == architecture::aarch64; }
   // 32-bit lanes of a full register.
   unsigned register_lanes() const { return avx512 ? 16 : avx2 ? 8 : 4; }
 };
