@@ -255,6 +255,21 @@ void part_recorder::combine(std::uint32_t layer, row_range rows) {
           workspace_.address(at.attended), rows.count, rows.first});
 }
 
+bool part_recorder::attends_at_once(std::uint32_t layer) const {
+  return engine::attends_at_once(model_.config().attention_of(layer), workspace_.on().info(),
+                                 size_.rows, size_.chunks);
+}
+
+void part_recorder::attend_at_once(std::uint32_t layer) {
+  const kernels::attention_shape shape = model_.config().attention_of(layer);
+  const workspace::areas& at = workspace_.at();
+  append(key_of("attention", shape.window), [&] { return kernels::whole_attention(shape); },
+         kernels::whole_attention_grid(shape, size_.rows),
+         {workspace_.address(at.q), workspace_.positions(), workspace_.slots(),
+          workspace_.rows_word(), workspace_.page_table(layer), workspace_.page_table_stride(),
+          workspace_.address(at.attended)});
+}
+
 void part_recorder::give_logits() {
   constexpr tensor_place norm{0, 0}, output{1, 0};
   select_rows();

@@ -88,6 +88,9 @@ class part_recorder {
   void attend_here(std::uint32_t layer, row_range rows);
   void combine(std::uint32_t layer, row_range rows);
   std::vector<row_range> attention_passes() const;
+  // Both in one kernel, where all pages are on this device and it pays.
+  bool attends_at_once(std::uint32_t layer) const;
+  void attend_at_once(std::uint32_t layer);
   // Of the rows that want them: a head whose first block is its norm and whose second is its
   // matrix. Where its activations are quantised they come in pairs, as rounding them once moves
   // the likeliest token more often than all of the layers do (kernels/README.md), and their rows

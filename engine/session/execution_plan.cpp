@@ -118,6 +118,10 @@ result<void> execution_plan::close_list(recorded& to, device_room& room,
 result<void> execution_plan::record_attention(recorded& to, part_recorder& r, part_index part) {
   const std::uint32_t layer = model_.parts()[part].layer;
   device_room& home = *rooms_[where_.parts[part]];
+  if (where_.away[layer] == 0 && r.attends_at_once(layer)) {
+    r.attend_at_once(layer);
+    return {};
+  }
   for (const row_range& rows : r.attention_passes()) {
     r.attend_here(layer, rows);
     if (r.failure()) return tl::unexpected<error>(*r.failure());

@@ -177,6 +177,18 @@ kernels::activation_spec laid_out(kernels::activation_spec shape, const activati
   return shape;
 }
 
+// Tiles enough for three workgroups on each of an H200's multiprocessors. Of a longer context one
+// row of a reply beside a prompt would hold up the step: some 5 us a round of 4 chunks and layer.
+bool attends_at_once(const kernels::attention_shape& shape, const device_info& on,
+                     std::uint32_t rows, std::uint32_t chunks) {
+  constexpr std::uint64_t enough_groups = 396;
+  constexpr std::uint32_t most_chunks = 128;
+  if (on.kind != device_kind::cuda || chunks > most_chunks) return false;
+  if (kernels::whole_attention_rows(shape) == 0) return false;
+  const kernels::grid groups = kernels::whole_attention_grid(shape, rows);
+  return std::uint64_t{groups.x} * groups.y >= enough_groups;
+}
+
 int rope_warps(const kernels::rope_kv_spec& shape, const device_info& on) {
   if (on.host_memory || shape.head_norms) return 1;
   const std::uint32_t heads = shape.shape.heads + 2 * shape.shape.kv_heads;

@@ -68,6 +68,12 @@ kernels::activation_spec laid_out(kernels::activation_spec shape, const activati
 // workgroups a microsecond; a CPU's threads share them the better the more there are.
 int rope_warps(const kernels::rope_kv_spec& shape, const device_info& on);
 
+// Whether kernels::whole_attention takes a step of so many rows and chunks whose pages are all on
+// the device: it saves the way of partial results through memory, but goes through the chunks of a
+// row one round after another.
+bool attends_at_once(const kernels::attention_shape& shape, const device_info& on,
+                     std::uint32_t rows, std::uint32_t chunks);
+
 // What was found for a shape.
 struct tuned_kernel {
   kernel_layout chosen, by_default;

@@ -33,10 +33,8 @@ val round_to_f16(val x) {
 val round_integral(val x) { return (x + f(x, round_shift)) - f(x, round_shift); }
 val round_to_int(val x) { return bits(x + f(x, round_shift)) - u(x, round_shift_bits); }
 
-val exp(val x0) {
-  builder& b = x0.owner();
-  val x = b.select(lt(x0, f(x0, -86.0f)), f(x0, -86.0f), x0);
-  x = b.select(lt(f(x, 88.0f), x), f(x, 88.0f), x);
+// exp() of -86 to 88.
+static val exp_in_range(val x) {
   val shifted = x * f(x, 1.44269504f) + f(x, round_shift);  // log2(e)
   val n = shifted - f(x, round_shift);
   val exponent = bits(shifted) - u(x, round_shift_bits);
@@ -48,6 +46,13 @@ val exp(val x0) {
     p = p * r + f(x, coefficient);
   val y = (p * (r * r) + r) + f(x, 1.0f);
   return as_float(bits(y) + (exponent << 23));
+}
+
+val exp(val x0) {
+  builder& b = x0.owner();
+  val x = b.select(lt(x0, f(x0, -86.0f)), f(x0, -86.0f), x0);
+  x = b.select(lt(f(x, 88.0f), x), f(x, 88.0f), x);
+  return exp_in_range(x);
 }
 
 val rcp(val x) {
@@ -111,9 +116,10 @@ part_quantisation quantise_part(const quantisation& block, val amax_bits) {
 
 val quantise(val x, const quantisation& block) { return round_to_int(x * block.inverse); }
 
+// The difference is never positive, and below -40 its exp is not used.
 val score_weight(val score, val maximum) {
   val d = score - maximum;
-  return d.owner().select(lt(d, f(d, -40.0f)), f(d, 0.0f), exp(d));
+  return d.owner().select(lt(d, f(d, -40.0f)), f(d, 0.0f), exp_in_range(d));
 }
 
 val mix(val x, val a, val y, val b) { return x * a + y * b; }

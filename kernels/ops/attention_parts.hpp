@@ -1,4 +1,4 @@
-// What the two forms of the kernel of attention partials share. Internal to kernels/ops.
+// What the forms of attention share. Internal to kernels/ops.
 #pragma once
 
 #include "kernels/lang/builder.hpp"

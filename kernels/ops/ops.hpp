@@ -207,6 +207,14 @@ grid attention_partial_grid(const attention_shape& shape, std::uint32_t rows, st
 program attention_combine(const attention_shape& shape);
 grid attention_combine_grid(const attention_shape& shape, std::uint32_t rows);
 
+// Both in one, of rows whose pages are all on this device, for a device that many rows keep busy: a
+// workgroup goes through all chunks of a tile of rows.
+//   0 q  1 position  2 slot  3 rows  4 page table  5 pages_per_slot (i32 value)  6 out, as above
+program whole_attention(const attention_shape& shape);
+// Rows of a tile: 2 or 4; 0 where a shape has no such form.
+std::uint32_t whole_attention_rows(const attention_shape& shape);
+grid whole_attention_grid(const attention_shape& shape, std::uint32_t rows);
+
 // ---- out[i][0..K) = x[index[i]][0..K)
 //   0 x, stride K  1 i32 index[i]  2 out, stride K
 program gather_rows(std::uint32_t k);

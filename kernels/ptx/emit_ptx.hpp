@@ -21,7 +21,7 @@
 namespace terrane::kernels {
 
 // Raise when the same program would become other code: part of every key of a code cache.
-inline constexpr std::uint32_t ptx_lowering_version = 6;
+inline constexpr std::uint32_t ptx_lowering_version = 7;
 
 inline constexpr const char* ptx_entry = "main_";
 

@@ -334,6 +334,7 @@ Value* lowering::lower_value(const instruction& in) {
     case float_to_bits:
       return bits_of(operand(0));
     case h2f:
+      if (Value* rounded = rounded_to_half(in)) return rounded;
       return half_to_float(operand(0), in.imm == 0);
     case f2h:
       return b_.float_to_half(operand(0));
@@ -403,6 +404,15 @@ Value* lowering::half_to_float(Value* h, bool every_nan) {
   Value* moved = b_.CreateShl(b_.CreateSExt(bits, b_.getInt32Ty()), b_.getInt32(13));
   Value* nan = b_.CreateBitCast(b_.CreateOr(moved, b_.getInt32(0x70000000u)), b_.getFloatTy());
   return b_.CreateSelect(b_.CreateFCmpUNO(f, f), nan, f);
+}
+
+// Of a number that f2h has just rounded, where a NaN may become any NaN; else null.
+Value* lowering::rounded_to_half(const instruction& in) {
+  const instruction* maker = makers_[in.operands[0]];
+  if (in.imm == 0 || maker == nullptr || maker->op != opcode::f2h || element_ != nullptr)
+    return nullptr;
+  Value* half = b_.CreateFPTrunc(get(maker->operands[0]), b_.getHalfTy());
+  return b_.CreateFPExt(half, b_.getFloatTy());
 }
 
 // LLVM does not look through it. It would else make abs and neg of integer operations on the bits,

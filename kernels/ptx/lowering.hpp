@@ -72,6 +72,7 @@ class lowering {
   llvm::Value* lower_builtin(const instruction& in);
   llvm::Value* lower_integer(opcode op, llvm::Value* a, llvm::Value* b);
   llvm::Value* half_to_float(llvm::Value* h, bool every_nan);
+  llvm::Value* rounded_to_half(const instruction& in);
   llvm::Value* bits_of(llvm::Value* f);
   llvm::Value* dot4(llvm::Value* a, llvm::Value* b, llvm::Value* c);
 

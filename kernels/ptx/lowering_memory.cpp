@@ -133,14 +133,12 @@ void lowering::lower_shared(const instruction& in) {
   const bool by_lanes = in.op == shared_load_lanes || in.op == shared_store_lanes;
   Value* at = by_lanes ? shared_address(b_.CreateAdd(get(in.operands[0]), row_))
                        : shared_address(in.operands[0]);
-  if (in.op == shared_load || in.op == shared_load_lanes) {
-    constexpr std::uint32_t word = 4, widest = 16;
-    const std::uint32_t known =
-        by_lanes ? word : std::min(word * known_.divisor(in.operands[0]), widest);
-    return set(in.result,
-               b_.CreateAlignedLoad(type_of(type(in.result).scalar), at, llvm::Align(known)));
-  }
-  auto body = [&] { b_.CreateAlignedStore(get(in.operands[1]), at, llvm::Align(4)); };
+  constexpr std::uint32_t word = 4, widest = 16;
+  const llvm::Align known(by_lanes ? word
+                                   : std::min(word * known_.divisor(in.operands[0]), widest));
+  if (in.op == shared_load || in.op == shared_load_lanes)
+    return set(in.result, b_.CreateAlignedLoad(type_of(type(in.result).scalar), at, known));
+  auto body = [&] { b_.CreateAlignedStore(get(in.operands[1]), at, known); };
   if (in.op == shared_store && uniform(in.operands[0]))
     if_then(b_.CreateICmpEQ(row_, b_.getInt32(0)), body);
   else

@@ -236,6 +236,7 @@ TEST_P(gpu_kernels, attention_over_pages) {
     twin& q = buffer(4 * std::size_t{rows} * 6 * 64);
     twin& partials = buffer(std::size_t{chunks} * capacity * partial_row_bytes(shape));
     twin& out = buffer(4 * std::size_t{rows} * 6 * 64);
+    twin& at_once = buffer(4 * std::size_t{rows} * 6 * 64);
     twin& pages = buffer(16);
     twin& norm = noise(4 * std::size_t{64});
     upload();
@@ -254,6 +255,8 @@ TEST_P(gpu_kernels, attention_over_pages) {
                {q, position, session, count, pages, chunks, partials, capacity, 0});
     run_both(attention_combine(shape), attention_combine_grid(shape, rows),
              {partials, position, count, out, capacity, 0});
+    run_both(whole_attention(shape), whole_attention_grid(shape, rows),
+             {q, position, session, count, pages, chunks, at_once});
     compare("attention");
   }
 }

@@ -1,5 +1,6 @@
-// rope_kv(), attention_partial() and attention_combine(): equal to plain code, and the same bits
-// whether rows come one at a time, in chunks or all at once, and wherever pages live.
+// rope_kv(), attention_partial() and attention_combine(), whole_attention(): equal to plain code,
+// and the same bits whether rows come one at a time, in chunks or all at once, and wherever pages
+// live.
 #include <random>
 
 #include <gtest/gtest.h>
@@ -14,7 +15,7 @@ namespace {
 using reference::bits;
 using floats = std::vector<float>;
 
-constexpr std::uint32_t pages_per_slot = 4, capacity = 256;
+constexpr std::uint32_t pages_per_slot = 6, capacity = 384;
 
 // One session: the inputs of every position, and what plain code makes of them.
 struct session {
@@ -221,6 +222,13 @@ std::vector<floats> run_step(test_target target, const std::vector<session>& ses
                                      capacity};
   run_program(target, attention_combine(shape), fold, attention_combine_grid(shape, launched));
   EXPECT_EQ(std::memcmp(out.data(), by_rows.data(), 4 * live * width), 0);
+  if (tables.size() == 1 && whole_attention_rows(shape) != 0) {
+    aligned_buffer<float> at_once(out.size(), -1.0f);
+    std::vector<argument_slot> whole = {q.data(),  position.data(), slot.data(),   count.data(),
+                                        tables[0], pages_per_slot,  at_once.data()};
+    run_program(target, whole_attention(shape), whole, whole_attention_grid(shape, launched));
+    EXPECT_EQ(std::memcmp(out.data(), at_once.data(), 4 * out.size()), 0);
+  }
   std::vector<floats> result;
   for (std::size_t r = 0; r < live; r++) {
     for (std::size_t i = 0; i < width; i++)
@@ -281,6 +289,9 @@ TEST(attention, equals_plain_code_for_many_shapes) {
   check_shape(make_spec(6, 2, 64, 64, rope_pairs::halves, 64), 140);
   check_shape(make_spec(2, 1, 32, 32, rope_pairs::halves, 1), 70);
   check_shape(make_spec(2, 1, 32, 32, rope_pairs::halves, 66), 256);
+  // More chunks than whole_attention() takes in a round.
+  check_shape(make_spec(1, 1, 64, 64, rope_pairs::halves, 0), 262);
+  check_shape(make_spec(1, 1, 64, 64, rope_pairs::halves, 260), 326);
   for (std::uint32_t size : {32U, 64U, 256U}) {
     rope_kv_spec spec = make_spec(4, 1, size, size, rope_pairs::halves, 70);
     spec.head_norms = true;

@@ -59,7 +59,9 @@ inline std::vector<program> model_kernels() {
   list.push_back(add_normalised({.k = 640, .eps = 1e-6f, .warps = 8}));
   list.push_back(attention_partial(shape));
   list.push_back(attention_partial(shape, {.warps = attention_warps(shape)}));
+  list.push_back(attention_partial(shape, {.rows = attention_rows(shape)}));
   list.push_back(attention_combine(shape));
+  list.push_back(whole_attention(shape));
   list.push_back(gather_rows(512));
   list.push_back(logits({.vocabulary = 1000, .stride = 1024, .in_pairs = true}));
   list.push_back(logits({.vocabulary = 992, .stride = 992}));

@@ -374,6 +374,18 @@ TEST(device_tuning, many_rows_lie_side_by_side_on_a_gpu) {
   EXPECT_EQ(std::get<kernels::attention_tuning>(through_vulkan.layout({shape, 64})).rows, 2U);
 }
 
+TEST(device_tuning, attention_goes_through_all_chunks_at_once_where_rows_keep_a_card_busy) {
+  device_info info;
+  info.kind = device_kind::cuda;
+  const kernels::attention_shape shape{32, 8, 128, 0.1F, 0};
+  EXPECT_TRUE(attends_at_once(shape, info, 256, 64));
+  EXPECT_FALSE(attends_at_once(shape, info, 128, 64));   // too few
+  EXPECT_FALSE(attends_at_once(shape, info, 256, 512));  // a lone row would take too long
+  EXPECT_FALSE(attends_at_once({8, 8, 96, 0.1F, 0}, info, 256, 64));
+  info.kind = device_kind::vulkan;
+  EXPECT_FALSE(attends_at_once(shape, info, 256, 64));
+}
+
 TEST(device_tuning, what_is_remembered_is_cut_to_what_the_shape_can_have) {
   device_info info;
   info.kind = device_kind::cuda;
