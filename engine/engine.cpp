@@ -129,6 +129,8 @@ class local_engine final : public inference_engine {
     return report;
   }
 
+  void give_back_scratch(std::uint32_t device) override { mover_.give_back_scratch(device); }
+
   void look_for_lost_devices() override {
     if (loop_.call([&] { return loop_.notice_lost(); })) mover_.seek_refuge();
   }

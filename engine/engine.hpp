@@ -302,6 +302,11 @@ class inference_engine {
       std::uint32_t device, std::chrono::milliseconds budget,
       const std::function<bool(const tuning_progress&)>& progress) = 0;
 
+  // Gives back what steps need on a device beside parts and pages, once neither is there: at once,
+  // or after the move that is under way; while one is there nothing happens. A move to the device
+  // makes it anew. Does not wait.
+  virtual void give_back_scratch(std::uint32_t device) = 0;
+
   // Looks whether a device was lost while nothing ran, and once more for a place for parts that
   // have found none.
   virtual void look_for_lost_devices() = 0;

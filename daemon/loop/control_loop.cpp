@@ -162,7 +162,21 @@ void control_loop::tick() {
   look_for_troubles();
   publish(made);
   carry_out(made.planned);
+  give_back_scratch();
   orders_.look(now_());
+}
+
+// Of a device that yields, what steps need there leaves last.
+void control_loop::give_back_scratch() {
+  for (const policies::yield_order& y : orders_.yields(now_())) {
+    for (std::uint32_t d = 0; d < engine_.devices().size(); d++) {
+      const engine::device& on = *engine_.devices()[d];
+      const bool is_empty = on.used_bytes(engine::memory_use::weights) == 0 &&
+                            on.used_bytes(engine::memory_use::kv) == 0;
+      const bool has_scratch = on.used_bytes(engine::memory_use::scratch) > 0;
+      if (on.info().name == y.device && is_empty && has_scratch) engine_.give_back_scratch(d);
+    }
+  }
 }
 
 std::vector<std::string> control_loop::keep(state_file& in) {

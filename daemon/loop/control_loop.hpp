@@ -91,6 +91,7 @@ class control_loop {
   struct inbox;
   void look_for_troubles();
   std::string kept_text();
+  void give_back_scratch();
   void look_for_lost_devices(const engine::engine_status& status);
   bool tell_lost_devices();
   static void report(const std::weak_ptr<inbox>& to, const engine::move_status& status,

@@ -7,7 +7,8 @@ namespace terrane::daemon {
 namespace {
 
 std::uint64_t ours_on(const engine::device& d) {
-  return d.used_bytes(engine::memory_use::weights) + d.used_bytes(engine::memory_use::kv);
+  return d.used_bytes(engine::memory_use::weights) + d.used_bytes(engine::memory_use::kv) +
+         d.used_bytes(engine::memory_use::scratch);
 }
 
 bool is_over(const policies::yield_order& y, std::int64_t now_ms) {
@@ -47,9 +48,10 @@ std::uint64_t orders::yield(policies::yield_order order, const engine::device& d
 }
 
 void orders::await(engine::device& device, std::uint64_t before_bytes, std::int64_t until_ms,
-                   told tell) {
+                   std::int64_t over_ms, told tell) {
   std::lock_guard lock(guard_);
-  waiting_.push_back({device.info().name, &device, before_bytes, until_ms, std::move(tell)});
+  waiting_.push_back(
+      {device.info().name, &device, before_bytes, until_ms, over_ms, std::move(tell)});
 }
 
 std::vector<std::string> orders::end_yield(const std::optional<std::string>& device) {
@@ -89,7 +91,9 @@ void orders::look(std::int64_t now_ms) {
       const bool ordered = std::any_of(yields_.begin(), yields_.end(),
                                        [&](const auto& y) { return y.device == w.name; });
       const std::uint64_t left = ours_on(*w.device);
+      const bool over = w.over_ms != policies::reading::never && now_ms >= w.over_ms;
       const yield_progress progress = left == 0              ? yield_progress::freed
+                                      : !ordered && over     ? yield_progress::ran_out
                                       : !ordered             ? yield_progress::ended
                                       : now_ms >= w.until_ms ? yield_progress::stays
                                                              : yield_progress::leaving;

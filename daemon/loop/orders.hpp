@@ -16,8 +16,8 @@
 namespace terrane::daemon {
 
 // leaving: it goes on. freed: nothing of ours is left. stays: something is, and no longer waited
-// for. ended: the order was taken back before all had left.
-enum class yield_progress { leaving, freed, stays, ended };
+// for. ended: the order was taken back before all had left. ran_out: its time was over before.
+enum class yield_progress { leaving, freed, stays, ended, ran_out };
 
 struct yield_outcome {
   yield_progress progress = yield_progress::leaving;
@@ -40,9 +40,10 @@ class orders {
   // now.
   std::uint64_t yield(policies::yield_order order, const engine::device& device);
   // `tell` is called with each look, and for the last time when nothing of ours is left on `device`
-  // and what it kept has been given back, or at `until_ms`, or when the order has ended.
-  // `before_bytes`: as yield() returned it.
-  void await(engine::device& device, std::uint64_t before_bytes, std::int64_t until_ms, told tell);
+  // and what it kept has been given back, or at `until_ms`, or when the order has ended, by itself
+  // at `over_ms` (reading::never: not by itself). `before_bytes`: as yield() returned it.
+  void await(engine::device& device, std::uint64_t before_bytes, std::int64_t until_ms,
+             std::int64_t over_ms, told tell);
   // Of one device, or of all; returns which.
   std::vector<std::string> end_yield(const std::optional<std::string>& device);
 
@@ -60,6 +61,7 @@ class orders {
     engine::device* device;
     std::uint64_t before_bytes;
     std::int64_t until_ms;
+    std::int64_t over_ms;
     told tell;
   };
 

@@ -59,7 +59,10 @@ void tell(control_loop& loop, ipc::yield_reply so_far, const yield_outcome& o,
                                      "; it goes on yielding, and what can leave later does; " +
                                      "terranectl yield --end " + so_far.device + " ends that"));
     case yield_progress::ended:
-      return to.fail(ipc::refuse::cancelled("the yield of " + so_far.device));
+      return to.fail(ipc::refuse::yield_over(so_far.device, bytes, "it was ended by someone"));
+    case yield_progress::ran_out:
+      return to.fail(ipc::refuse::yield_over(
+          so_far.device, bytes, "the time that was asked for is over; ask for a longer one"));
     case yield_progress::freed:
       break;
   }
@@ -155,7 +158,7 @@ void service::yield(const ipc::caller& who, ipc::yield_request request, ipc::yie
     so_far.left_bytes = static_cast<std::int64_t>(before);
     if (before > 0) to.progress(so_far);
     loop.standing().await(
-        device, before, loop.now_ms() + longest_wait_ms,
+        device, before, loop.now_ms() + longest_wait_ms, order.until_ms,
         [&loop, to, so_far](const yield_outcome& o) { tell(loop, so_far, o, to); });
   });
 }

@@ -121,21 +121,43 @@ std::vector<link_traffic> mover::traffic() const {
 void mover::run() {
   while (true) {
     std::shared_ptr<move_job> job;
+    bool refuge = false;
     {
       std::unique_lock lock(guard_);
-      wake_.wait(lock, [this] { return ending_ || refuge_wanted_ || !queue_.empty(); });
+      wake_.wait(lock, [this] {
+        return ending_ || refuge_wanted_ || giving_back_ != 0 || !queue_.empty();
+      });
       if (ending_) refuge_wanted_ = false;
-      if (!refuge_wanted_) {
-        if (queue_.empty()) return;
-        job = queue_.front();
-      }
+      refuge = refuge_wanted_;
+      if (!refuge && !queue_.empty()) job = queue_.front();
+      if (!refuge && job == nullptr && ending_) return;
     }
-    if (job == nullptr) {
+    if (refuge)
       take_refuge();
-      continue;
-    }
-    carry_out(*job);
+    else if (job != nullptr)
+      carry_out(*job);
+    else
+      free_workspaces();
   }
+}
+
+void mover::give_back_scratch(std::uint32_t device) {
+  {
+    std::lock_guard lock(guard_);
+    giving_back_ |= 1U << device;
+  }
+  wake_.notify_one();
+}
+
+// Those of lost devices, and those that were asked for. On this thread, which alone uses the
+// workspace of a device that no plan needs.
+void mover::free_workspaces() {
+  std::uint32_t unwanted = 0;
+  {
+    std::lock_guard lock(guard_);
+    unwanted = std::exchange(giving_back_, 0);
+  }
+  loop_.while_still([&] { return loop_.take_workspaces(loop_.lost() | unwanted); }).clear();
 }
 
 void mover::tell(move_job& job, move_state state) {
@@ -205,7 +227,7 @@ result<void> mover::attempt(move_job& job) {
   if (!ok && job.overtaken)
     ok = fail(error_code::device_fault, "the move was given up because a device was lost");
   if (!ok) loop_.call([&] { loop_.notice_lost(); });
-  free_lost_workspaces();
+  free_workspaces();
   return ok;
 }
 

@@ -35,6 +35,8 @@ class mover {
 
   move_id add(move_request request, move_observer observer);
   result<void> cancel(move_id id);
+  // inference_engine::give_back_scratch
+  void give_back_scratch(std::uint32_t device);
   // Before all that waits: a place for what is on lost devices.
   void seek_refuge();
   // Waiting and preparing, in order.
@@ -46,7 +48,7 @@ class mover {
   void run();
   void carry_out(move_job& job);
   result<void> attempt(move_job& job);
-  void free_lost_workspaces();
+  void free_workspaces();
   void overtake();
   void take_refuge();
   result<void> find_refuge(refuge_report& report);
@@ -81,6 +83,7 @@ class mover {
   std::vector<link_traffic> traffic_;
   std::deque<std::shared_ptr<move_job>> queue_;  // the first is being carried out
   mover_settings settings_;
+  std::uint32_t giving_back_ = 0;  // bit d: the workspace of device d
   bool refuge_wanted_ = false;
   bool ending_ = false;
   std::thread thread_;

@@ -115,11 +115,6 @@ void mover::overtake() {
   wake_.notify_one();
 }
 
-// On this thread, which alone uses the workspace of a device that no plan needs.
-void mover::free_lost_workspaces() {
-  loop_.while_still([&] { return loop_.take_lost_workspaces(); }).clear();
-}
-
 void mover::take_refuge() {
   const tuning_gate::use devices(gate_);  // a card without parts may be having its kernels timed
   const auto begin = std::chrono::steady_clock::now();

@@ -46,8 +46,8 @@ class step_loop {
   // while devices compute, which may take seconds where they are slow, nobody else needs it. `f`
   // waits for nobody and changes nothing that a step uses. What it may change: what is its caller's
   // own (a move's job), workspaces of devices that no plan uses (one that is put in place before
-  // its device's first part or page comes, those of lost devices), and by whom parts are where they
-  // are. Not on the loop's thread.
+  // its device's first part or page comes, one that is taken away), and by whom parts are where
+  // they are. Not on the loop's thread.
   template <class F>
   auto while_still(F f) -> decltype(f()) {
     std::lock_guard lock(state_);
@@ -113,8 +113,9 @@ class step_loop {
   std::size_t end_sessions(whom which, const error& why);
   // As long as the loop stays stranded, or once it is, requests are refused with it.
   void refuse(const error& why) { unplaced_ = why; }
-  // Workspaces of lost devices, once no plan needs them. Through while_still.
-  std::vector<std::unique_ptr<workspace>> take_lost_workspaces();
+  // Workspaces of these devices (bit d: device d), of those that no plan needs. Through
+  // while_still.
+  std::vector<std::unique_ptr<workspace>> take_workspaces(std::uint32_t of);
 
   std::uint64_t revision() const { return revision_.load(); }
 

@@ -112,10 +112,10 @@ void step_loop::leave_stranding() {
   unplaced_.reset();
 }
 
-std::vector<std::unique_ptr<workspace>> step_loop::take_lost_workspaces() {
+std::vector<std::unique_ptr<workspace>> step_loop::take_workspaces(std::uint32_t of) {
   std::vector<std::unique_ptr<workspace>> out;
   for (const auto& room : rooms_) {
-    if (room->space == nullptr || !is_lost(room->index)) continue;
+    if (room->space == nullptr || (of >> room->index & 1U) == 0) continue;
     if (std::ranges::find(plan_->devices(), room->index) != plan_->devices().end()) continue;
     out.push_back(std::move(room->space));
   }

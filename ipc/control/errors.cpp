@@ -146,9 +146,12 @@ refusal no_room(std::string_view device, std::int64_t needed_bytes, std::int64_t
 
 refusal unknown_part(std::string_view part, const std::vector<std::string>& known) {
   const std::string inside = names_within(part, known);
+  std::string hint = inside.empty() ? suggestion(part, known) : " It has " + inside + ".";
+  if (hint.empty() && !known.empty())
+    hint = " Parts have names such as " + known[known.size() / 2] +
+           "; terranectl placement lists them";
   return named("UnknownPart", {{"part", part}},
-               "the model has no part " + in_quotes(part) + "." +
-                   (inside.empty() ? suggestion(part, known) : " It has " + inside + "."));
+               "the model has no part " + in_quotes(part) + "." + hint);
 }
 
 refusal unknown_device(std::string_view device, const std::vector<std::string>& known) {
@@ -174,6 +177,13 @@ refusal not_freed(std::string_view device, std::int64_t left_bytes, std::string_
   return named(
       "NotFreed", {{"device", device}, {"left_bytes", left_bytes}},
       bytes_text(left_bytes) + " are still on " + std::string(device) + ": " + std::string(why));
+}
+
+refusal yield_over(std::string_view device, std::int64_t left_bytes, std::string_view why) {
+  return named("Cancelled", {},
+               std::string(device) + " no longer yields: " + std::string(why) + ". " +
+                   bytes_text(left_bytes) + (left_bytes == 1 ? " is" : " are") +
+                   " still there, and what has left goes home");
 }
 
 refusal device_yields(const yield_info& order, std::string_view left) {

@@ -36,6 +36,8 @@ refusal device_unusable(std::string_view device, std::string_view why);
 refusal unknown_policy(std::string_view policy, const std::vector<std::string>& known);
 // Bytes that could not leave a device, and why.
 refusal not_freed(std::string_view device, std::int64_t left_bytes, std::string_view why);
+// A yield that ended, and why, before so many bytes had left.
+refusal yield_over(std::string_view device, std::int64_t left_bytes, std::string_view why);
 // Nothing is to be brought to a device that yields; `left`: how long that holds, "until someone
 // ends that" or "for another 12m".
 refusal device_yields(const yield_info& order, std::string_view left);

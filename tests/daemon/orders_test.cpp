@@ -81,7 +81,7 @@ TEST_F(orders_test, a_device_yields_and_what_left_returns) {
   EXPECT_FALSE(r.parameters.contains("until_unix_ms"));
   EXPECT_GT(r.parameters.at("freed_bytes").as_int64(), 0);
   EXPECT_EQ(on_card(), 0U);
-  EXPECT_EQ(t.card->used_bytes(engine::memory_use::weights), 0U);
+  EXPECT_EQ(t.card->used_bytes(), 0U);  // nor what steps need there
   const auto ended =
       answered_with<ipc::end_yield_reply>([&](const auto& to) { answers.end_yield(root, {}, to); });
   ASSERT_EQ(ended.ended.size(), 1U);
@@ -200,7 +200,30 @@ TEST_F(orders_test, a_yield_that_is_ended_meanwhile_is_told_as_that) {
   while (loop.standing().yields(now_ms).empty()) std::this_thread::yield();
   answered_with<ipc::end_yield_reply>([&](const auto& to) { answers.end_yield(root, {}, to); });
   loop.standing().look(now_ms);
-  EXPECT_EQ(answer.get().error, "io.terrane.Control.Cancelled");
+  const ipc::varlink::response ended = answer.get();
+  EXPECT_EQ(ended.error, "io.terrane.Control.Cancelled");
+  EXPECT_THAT(std::string(ended.parameters.at("message").as_string()),
+              testing::MatchesRegex("vulkan:card no longer yields: it was ended by someone. .* MiB "
+                                    "are still there, and what has left goes home"));
+}
+
+TEST_F(orders_test, a_yield_whose_time_is_over_first_says_so) {
+  auto answer = std::async(std::launch::async, [&] {
+    return answered([&](const ipc::varlink::reply& to) {
+      answers.yield(root, {"vulkan", 5.0}, ipc::yield_stream(to));
+    });
+  });
+  while (loop.standing().yields(now_ms).empty()) std::this_thread::yield();
+  now_ms += 5000;
+  policies::snapshot seen;
+  loop.standing().put_into(seen, now_ms);
+  while (answer.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready)
+    loop.standing().look(now_ms);
+  const ipc::varlink::response over = answer.get();
+  EXPECT_EQ(over.error, "io.terrane.Control.Cancelled");
+  EXPECT_THAT(std::string(over.parameters.at("message").as_string()),
+              HasSubstr("no longer yields: the time that was asked for is over; ask for a longer "
+                        "one. "));
 }
 
 TEST_F(orders_test, what_a_person_puts_where_a_policy_has_put_it_stays) {

@@ -157,6 +157,7 @@ TEST(types, errors_have_the_parameters_of_the_interface) {
                                refuse::device_unusable("cpu", "lost"),
                                refuse::unknown_policy("vram", {"vram-spill"}),
                                refuse::not_freed("gpu", 100, "no room elsewhere"),
+                               refuse::yield_over("gpu", 100, "it was ended"),
                                refuse::device_yields({"gpu", "user 1", 5}, "for another 5 s"),
                                refuse::device_yields({"gpu", "user 1", {}}, "until told"),
                                refuse::unknown_session(3),
@@ -190,8 +191,9 @@ TEST(types, a_near_name_is_suggested) {
             std::string::npos);
   EXPECT_NE(message(refuse::unknown_part("layer.0.atn", known)).find("Did you mean layer.0.attn?"),
             std::string::npos);
-  EXPECT_EQ(message(refuse::unknown_part("zzzzzzzz", known)).find("Did you mean"),
-            std::string::npos);
+  EXPECT_EQ(message(refuse::unknown_part("zzzzzzzz", known)),
+            "the model has no part \"zzzzzzzz\". Parts have names such as layer.0.ffn; terranectl "
+            "placement lists them");
   EXPECT_EQ(message(refuse::unknown_part(std::string(100000, 'x'), known)).find("Did you mean"),
             std::string::npos);
 }
