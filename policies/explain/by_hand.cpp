@@ -58,17 +58,22 @@ void add_claims(const pipeline_state& state, const std::vector<std::string>& par
   }
 }
 
-void add_what_is_undone(const std::vector<planned_move>& away, std::vector<std::string>& to) {
+void add_what_is_undone(const std::vector<planned_move>& away, const std::string& device,
+                        std::vector<std::string>& to) {
   std::map<policy_and_device, std::vector<std::string>> taken;
   std::map<policy_and_device, std::string> reasons;
   for (const planned_move& m : away) {
     taken[{m.policy, m.to}].push_back(m.subject);
     reasons[{m.policy, m.to}] = m.reason;
   }
-  for (const auto& [by, names] : taken)
+  for (const auto& [by, names] : taken) {
+    // That which gives devices back is no policy that can be switched off.
+    const std::string ends =
+        by.first == yield_policy ? "yield --end " + device : "policy disable " + by.first;
     to.push_back("policy '" + by.first + "' would take " + named(names) + " away again, to " +
-                 by.second + ": " + reasons.at(by) + "; terranectl policy disable " + by.first +
-                 " keeps " + them(names) + " there");
+                 by.second + ": " + reasons.at(by) + "; terranectl " + ends + " keeps " +
+                 them(names) + " there");
+  }
 }
 
 }  // namespace
@@ -79,7 +84,7 @@ std::vector<std::string> notes_on_move(const policy_set& policies, const snapsho
                                        const std::string& device) {
   std::vector<std::string> notes;
   add_claims(state, parts, device, notes);
-  add_what_is_undone(taken_away_again(policies, now, state, parts, device), notes);
+  add_what_is_undone(taken_away_again(policies, now, state, parts, device), device, notes);
   return notes;
 }
 

@@ -126,6 +126,21 @@ std::string sentence(const condition_value& c) {
   return text + in_brackets(c.where);
 }
 
+std::string awaited(const condition_value& c) {
+  const metric_entry& m = metric(c.metric);
+  std::string text =
+      std::string(m.name) + " is " + limit_text({c.metric, c.compare, c.limit, c.upper, 0, {}});
+  if (c.held_ms > 0) text += " for " + format_duration(c.held_ms);
+  if (c.judged == verdict::missing)
+    return text + " (" + std::string(m.name) + " is not reported here, so that decides nothing)" +
+           in_brackets(c.where);
+  text += " (now " + format_quantity(c.value, m.measured_in);
+  if (c.held_ms > 0) text += ", met for " + format_duration(c.met_for_ms);
+  text += ", sampled " + format_duration(c.age_ms) + " ago: ";
+  text += c.judged == verdict::stale ? "stale, decides nothing" : to_string(c.judged);
+  return text + ")" + in_brackets(c.where);
+}
+
 std::string sentence(const candidate& c) {
   return subject_text(c.kind, c.subject) + " stays" + where_and_why(c);
 }

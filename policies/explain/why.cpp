@@ -126,7 +126,8 @@ std::string where_it_is(const question& q, const snapshot& now) {
   } else {
     text += "; it came there by a move " + format_duration(now.time_ms - p.moved_ms) + " ago";
   }
-  if (p.placed_by_user) text += "; a person put it there, so promotion leaves it";
+  if (p.placed_by_user) text += "; a person put it there";
+  if (p.placed_by_user && now.promotes) text += ", so promotion leaves it";
   if (p.pinned) text += "; it is pinned";
   if (!p.movable) text += "; it cannot be moved";
   return text + ".\n";
@@ -194,7 +195,7 @@ std::string to_text(const policy_status& s) {
   if (s.mode == rule_mode::shadow) text += ", in shadow mode";
   text += s.engaged ? "; it releases when" : "; it acts when";
   std::string list;
-  for (const condition_value& c : s.conditions) list += (list.empty() ? " " : "; ") + sentence(c);
+  for (const condition_value& c : s.conditions) list += (list.empty() ? " " : "; ") + awaited(c);
   return text + list + ".";
 }
 

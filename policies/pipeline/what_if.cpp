@@ -58,7 +58,6 @@ void put_by_hand(snapshot& s, part_state& part, const std::string& device) {
   take(s, device, static_cast<double>(m.taken));
   take(s, part.device, -static_cast<double>(m.freed));
   part.device = device;
-  part.placed_by_user = true;
   part.moved_ms = reading::never;  // how long it has to stay only puts off what would be done
 }
 
@@ -119,8 +118,9 @@ std::vector<planned_move> taken_away_again(const policy_set& set, snapshot now,
                                            const std::vector<std::string>& parts,
                                            const std::string& device) {
   for (part_state& p : now.parts) {
-    const bool comes = std::ranges::find(parts, p.name) != parts.end();
-    if (comes && p.device != device) put_by_hand(now, p, device);
+    if (std::ranges::find(parts, p.name) == parts.end()) continue;
+    if (p.device != device) put_by_hand(now, p, device);
+    p.placed_by_user = true;  // also where it is there already
   }
   const auto leaves = [&](const planned_move& m) {
     return m.kind == subject_kind::part && m.from == device &&

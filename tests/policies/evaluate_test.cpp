@@ -271,6 +271,29 @@ TEST(explain, tells_a_person_what_policies_make_of_a_move_by_hand) {
                                    "there"));
   m.device("vulkan:a").state.temp_c.value = 50;
   EXPECT_THAT(notes({"layer.0.ffn"}, "vulkan:a"), testing::IsEmpty());
+  // What was about to go home stays with whom it is put there by.
+  state.held.at({subject_kind::part, "layer.0.ffn"}).by = {{"hot", "vulkan:a", true, "cool"}};
+  EXPECT_THAT(notes({"layer.0.ffn"}, "cpu"), testing::ElementsAre(HasSubstr("'hot' had brought")));
+  snapshot yields = m.at(5000);
+  yields.yields.push_back({.device = "vulkan:a", .by = "user 1"});
+  EXPECT_THAT(notes_on_move(*policies, yields, state, {"layer.0.ffn"}, "vulkan:a"),
+              testing::ElementsAre(HasSubstr("; terranectl yield --end vulkan:a keeps it there")));
+}
+
+TEST(explain, says_what_a_policy_waits_for_and_how_it_is_now) {
+  const policy_set_ptr policies = set_of(hot);
+  machine m = one_gpu(95);
+  pipeline_state state;
+  snapshot now = m.at(0);
+  now.yields.push_back({.device = "vulkan:a", .by = "user 1"});
+  m.carry_out(evaluate(*policies, now, state).planned, 0);
+  now = m.at(1000);
+  now.yields.push_back({.device = "vulkan:a", .by = "user 1"});
+  now.parts[0].placed_by_user = true;
+  const std::string why = why_text(now.parts[0].name, *policies, now, state, journal());
+  EXPECT_THAT(why, HasSubstr("it releases when yield.asked is false (now true, sampled 0 ms ago: "
+                             "not met)."));
+  EXPECT_THAT(why, HasSubstr("; a person put it there.\n"));
 }
 
 TEST(explain, answers_in_sentences_and_in_json) {
