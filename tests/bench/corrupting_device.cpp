@@ -13,8 +13,11 @@ namespace {
 
 class corrupting_device final : public forwarding_device {
  public:
-  corrupting_device(std::unique_ptr<engine::device> inner, const engine::model& of)
-      : forwarding_device(std::move(inner)), shape_(of.config().attention) {}
+  corrupting_device(std::unique_ptr<engine::device> inner, const engine::model& of,
+                    std::shared_ptr<std::atomic<bool>> flipped)
+      : forwarding_device(std::move(inner)),
+        shape_(of.config().attention),
+        told_(std::move(flipped)) {}
 
   // Pages come one at a time or several side by side. One that is still being written comes again:
   // the bit is flipped each time.
@@ -34,6 +37,7 @@ class corrupting_device final : public forwarding_device {
     const std::size_t values =
         std::size_t{shape_.kv_heads} * shape_.head_size * kernels::page_positions * 2;
     pages[flipped_ - begin + values + 1] ^= std::byte{2};
+    *told_ = true;
     return forwarding_device::write(to, offset, pages);
   }
 
@@ -47,6 +51,7 @@ class corrupting_device final : public forwarding_device {
   }
 
   const kernels::attention_shape shape_;
+  const std::shared_ptr<std::atomic<bool>> told_;
   std::mutex guard_;
   std::set<std::uint64_t> kv_;  // where memory for pages begins
   std::uint64_t flipped_ = 0;   // address of the page
@@ -55,8 +60,9 @@ class corrupting_device final : public forwarding_device {
 }  // namespace
 
 std::unique_ptr<engine::device> make_corrupting_device(std::unique_ptr<engine::device> inner,
-                                                       const engine::model& of) {
-  return std::make_unique<corrupting_device>(std::move(inner), of);
+                                                       const engine::model& of,
+                                                       std::shared_ptr<std::atomic<bool>> flipped) {
+  return std::make_unique<corrupting_device>(std::move(inner), of, std::move(flipped));
 }
 
 }  // namespace terrane::bench

@@ -61,6 +61,7 @@ struct outcome {
   std::shared_ptr<recorder> reply = std::make_shared<recorder>();
   std::vector<engine::move_status> moves;
   std::map<std::string, std::uint64_t> peak_bytes;
+  bool flipped = false;  // a bit, by a move of `moves`
 };
 
 void note_bytes(const engine::inference_engine& e, outcome& o) {
@@ -73,7 +74,7 @@ void note_bytes(const engine::inference_engine& e, outcome& o) {
 
 result<outcome> run_reply(engine::inference_engine& e, const exact_options& options,
                           const std::vector<engine::token_id>& prompt, std::uint32_t moves,
-                          std::uint32_t chunk) {
+                          std::uint32_t chunk, const std::atomic<bool>& flipped) {
   outcome o;
   engine::generate_request request;
   request.prompt = prompt;
@@ -110,7 +111,9 @@ result<outcome> run_reply(engine::inference_engine& e, const exact_options& opti
     note_bytes(e, o);
     if (s.state != engine::move_state::committed && !o.reply->ended())
       return tl::unexpected<error>(*s.failure);
-    if (!o.reply->ended()) o.moves.push_back(std::move(s));
+    if (o.reply->ended()) break;
+    o.moves.push_back(std::move(s));
+    o.flipped = flipped;
   }
   const engine::reply_summary& end = o.reply->wait();
   if (end.failure) return tl::unexpected<error>(*end.failure);
@@ -131,6 +134,30 @@ std::int64_t first_difference(const recorder& a, const recorder& b) {
   return -1;
 }
 
+struct run_facts {
+  bool equal = false;
+  std::size_t made = 0, asked = 0;        // moves
+  std::string unused;                     // devices
+  bool corrupt = false, flipped = false;  // `flipped`: in a reply
+};
+
+// Why a run does not show what it was asked for, first things first; empty: it does.
+std::string what_is_missing(const run_facts& f) {
+  if (!f.equal)
+    return f.corrupt ? "one bit of a page was flipped, and the logits differ, as they should"
+                     : "the logits differ: a move has changed the reply";
+  if (f.corrupt && !f.flipped)
+    return "no bit was flipped in a reply, which ended before a whole page of KV had been moved; "
+           "ask for more --tokens or --moves";
+  if (f.corrupt) return "one bit of a page was flipped, and no logit shows it";
+  if (f.made < f.asked)
+    return "only " + std::to_string(f.made) + " of the " + std::to_string(f.asked) +
+           " moves fell into replies, which ended before; ask for more --tokens or fewer --moves";
+  if (!f.unused.empty() && f.asked > 0)
+    return f.unused + " computed nothing or held nothing; ask for more --moves";
+  return {};
+}
+
 }  // namespace
 
 result<boost::json::object> run_exact(const exact_options& options) {
@@ -140,7 +167,11 @@ result<boost::json::object> run_exact(const exact_options& options) {
   result<std::unique_ptr<engine::inference_engine>> reference = open_model(unmoved);
   if (!reference) return tl::unexpected<error>(reference.error());
   device_wrapper wrap;
-  if (options.corrupt) wrap = make_corrupting_device;
+  const auto flipped = std::make_shared<std::atomic<bool>>(false);
+  if (options.corrupt)
+    wrap = [&flipped](std::unique_ptr<engine::device> inner, const engine::model& of) {
+      return make_corrupting_device(std::move(inner), of, flipped);
+    };
   result<std::unique_ptr<engine::inference_engine>> moved = open_model(options.model, wrap);
   if (!moved) return tl::unexpected<error>(moved.error());
 
@@ -153,20 +184,22 @@ result<boost::json::object> run_exact(const exact_options& options) {
   if (prompts.empty())
     prompts.push_back(random_tokens(**moved, options.random_prompt, options.seed));
 
-  bool equal = true;
+  bool equal = true, in_reply = false;
   std::size_t made = 0;
   boost::json::array replies;
   std::map<std::string, std::uint64_t> peak;
   for (const auto& prompt : prompts) {
-    result<outcome> plain = run_reply(**reference, options, prompt, 0, 0);
+    result<outcome> plain = run_reply(**reference, options, prompt, 0, 0, *flipped);
     if (!plain) return tl::unexpected<error>(plain.error());
-    result<outcome> with = run_reply(**moved, options, prompt, options.moves, options.prompt_chunk);
+    result<outcome> with =
+        run_reply(**moved, options, prompt, options.moves, options.prompt_chunk, *flipped);
     if (!with) return tl::unexpected<error>(with.error());
     result<void> home = gather_home(**moved);
     if (!home) return tl::unexpected<error>(home.error());
     const std::int64_t differs = first_difference(*plain->reply, *with->reply);
     equal = equal && differs < 0;
     made += with->moves.size();
+    in_reply = in_reply || with->flipped;
     std::vector<double> pauses, prepare;
     for (const engine::move_status& m : with->moves) {
       pauses.push_back(m.pause_ms);
@@ -184,16 +217,26 @@ result<boost::json::object> run_exact(const exact_options& options) {
          {"prepare_ms", {{"p50", quantile(prepare, 0.5)}, {"max", quantile(prepare, 1)}}}});
   }
   boost::json::array devices;
-  bool all_used = true;
+  std::string unused;
   for (const engine::device* d : (*moved)->devices()) {
-    all_used = all_used && d->launches() > 0 && peak[d->info().name] > 0;
-    devices.push_back(
-        {{"name", d->info().name}, {"launches", d->launches()}, {"bytes", peak[d->info().name]}});
+    const std::string& name = d->info().name;
+    if (d->launches() == 0 || peak[name] == 0) unused += (unused.empty() ? "" : ", ") + name;
+    devices.push_back({{"name", name}, {"launches", d->launches()}, {"bytes", peak[name]}});
   }
-  return boost::json::object{{"command", "exact"},     {"equal", equal},
-                             {"moves", made},          {"all_devices_used", all_used},
-                             {"devices", devices},     {"replies", replies},
+  const run_facts facts{
+      equal, made, std::size_t{options.moves} * prompts.size(), unused, options.corrupt, in_reply};
+  boost::json::object result{{"command", "exact"},
+                             {"equal", equal},
+                             {"moves", made},
+                             {"moves_asked", facts.asked},
+                             {"all_devices_used", unused.empty()},
+                             {"devices", devices},
+                             {"replies", replies},
                              {"on", describe(**moved)}};
+  if (options.corrupt) result["flipped"] = in_reply || !equal;
+  if (const std::string missing = what_is_missing(facts); !missing.empty())
+    result["not_shown"] = missing;
+  return result;
 }
 
 }  // namespace terrane::bench

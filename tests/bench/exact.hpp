@@ -15,6 +15,8 @@ struct exact_options {
   bool corrupt = false;  // flip one bit of a moved page
   std::uint64_t seed = 1;
 };
+// In words under "not_shown" if the run does not show what it was asked for: all moves in replies
+// whose logits are equal, on all devices; with `corrupt`, logits that differ are told there too.
 result<boost::json::object> run_exact(const exact_options& options);
 
 }  // namespace terrane::bench

@@ -1,6 +1,8 @@
 // The promise: moves, batches, prompt chunks and cached sessions change no bit of a reply.
 #include "tests/bench/exact.hpp"
 
+#include <thread>
+
 #include <gtest/gtest.h>
 
 #include "tests/engine/live/tiny_model.hpp"
@@ -83,6 +85,31 @@ TEST(exact, notices_one_flipped_bit) {
   result<boost::json::object> r = bench::run_exact(o);
   ASSERT_TRUE(r.has_value()) << to_string(r.error());
   EXPECT_FALSE(r->at("equal").as_bool());
+  EXPECT_TRUE(r->at("flipped").as_bool());
+  EXPECT_NE(r->at("not_shown").as_string().find("differ, as they should"), std::string::npos);
+}
+
+// A run that could not show what it was asked for says so, whatever was equal.
+TEST(exact, tells_what_a_run_has_not_shown) {
+  bench::exact_options o = tiny_run("tiny", "Q4_1");
+  o.tokens = 2;
+  o.random_prompt = 10;
+  result<boost::json::object> r = bench::run_exact(o);
+  ASSERT_TRUE(r.has_value()) << to_string(r.error());
+  EXPECT_TRUE(r->at("equal").as_bool());
+  EXPECT_NE(r->at("not_shown").as_string().find("of the 12 moves fell into replies"),
+            std::string::npos);
+  o.corrupt = true;
+  r = bench::run_exact(o);
+  ASSERT_TRUE(r.has_value()) << to_string(r.error());
+  EXPECT_FALSE(r->at("flipped").as_bool());
+  EXPECT_NE(r->at("not_shown").as_string().find("no bit was flipped"), std::string::npos);
+  o = tiny_run("tiny", "Q4_1");
+  o.moves = 0;
+  o.tokens = 2;
+  r = bench::run_exact(o);
+  ASSERT_TRUE(r.has_value()) << to_string(r.error());
+  EXPECT_FALSE(r->contains("not_shown"));
 }
 
 // One kernel set, three executions: the interpreter defines what is right.
@@ -147,6 +174,33 @@ TEST(exact, a_kept_session_goes_on_as_if_it_had_read_everything_at_once) {
   auto at_once = ask(*e, all, 10);
   at_once->wait();
   EXPECT_EQ(two->hashes, at_once->hashes);
+}
+
+// What a device without parts kept for steps is given back in the middle of a reply, and made anew.
+TEST(exact, scratch_that_was_given_back_changes_nothing) {
+  auto e = engine_on_two_cpus([](std::unique_ptr<engine::device> cpu) { return cpu; });
+  const auto prompt = bench::random_tokens(*e, 70, 5);
+  auto alone = ask(*e, prompt, 120);
+  alone->wait();
+  const auto given_back = [&](std::uint32_t device) {
+    e->give_back_scratch(device);
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (e->devices()[device]->used_bytes(engine::memory_use::scratch) > 0 &&
+           std::chrono::steady_clock::now() < until)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return e->devices()[device]->used_bytes(engine::memory_use::scratch) == 0;
+  };
+  auto reply = ask(*e, prompt, 120);
+  for (std::uint32_t there : {1U, 0U, 1U}) {
+    reply->wait_for(4);
+    e->give_back_scratch(1 - there);  // parts are there: nothing happens
+    ASSERT_EQ(bench::move_and_wait(*e, bench::everything_to(*e, there)).state,
+              engine::move_state::committed);
+    EXPECT_GT(e->devices()[there]->used_bytes(engine::memory_use::scratch), 0U);
+    EXPECT_TRUE(given_back(1 - there));
+  }
+  reply->wait();
+  EXPECT_EQ(alone->hashes, reply->hashes);
 }
 
 }  // namespace
