@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
+#include <iterator>
 #include <limits>
 #include <system_error>
 #include <tuple>
@@ -55,7 +56,14 @@ void read_path(const fs::path& path, std::vector<policy_source>& sources,
   if (!fs::exists(status)) {
     return error_at(path.string(), "does not exist", faults);
   }
-  if (!fs::is_directory(status)) return read_file(path, sources, faults);
+  if (!fs::is_directory(status)) {
+    if (is_test(path))
+      return error_at(path.string(),
+                      "is a test of policies and no policy; terranectl policy test runs it, and "
+                      "what it tests is named without '.test'",
+                      faults);
+    return read_file(path, sources, faults);
+  }
   std::vector<fs::path> files;
   for (fs::directory_iterator at(path, fault), end; !fault && at != end; at.increment(fault)) {
     const bool is_policy = is_yaml(at->path()) || is_lua(at->path());
@@ -240,8 +248,20 @@ const rule* policy_set::find(const std::string& name) const {
 }
 
 std::vector<diagnostic> lint(const std::vector<fs::path>& paths) {
+  std::vector<diagnostic> found;
+  for (const fs::path& p : paths) {
+    std::vector<policy_source> within;
+    std::vector<diagnostic> told_below;
+    read_path(p, within, told_below);
+    if (within.empty() && told_below.empty())
+      found.push_back({severity::warning,
+                       {p.string()},
+                       "holds no policy: none of its files ends in .yaml, .yml or .lua (those in " +
+                           std::string(test_ending) + " are tests)"});
+  }
   auto set = policy_set::load(paths);
-  return set ? (*set)->warnings() : std::move(set.error());
+  std::ranges::copy(set ? (*set)->warnings() : set.error(), std::back_inserter(found));
+  return found;
 }
 
 }  // namespace terrane::policies

@@ -15,6 +15,11 @@ void error_at(const source_location& where, std::string message, std::vector<dia
   faults.push_back({severity::error, where, std::move(message)});
 }
 
+void warning_at(const source_location& where, std::string message,
+                std::vector<diagnostic>& faults) {
+  faults.push_back({severity::warning, where, std::move(message)});
+}
+
 bool is_error(const diagnostic& d) { return d.level == severity::error; }
 
 std::string in_quotes(std::string_view name) { return "'" + std::string(name) + "'"; }
@@ -199,6 +204,13 @@ void lint_scope(const rule& r, const declarative_action& a, std::vector<diagnost
 }
 
 void lint_extent(const rule& r, const declarative_action& a, std::vector<diagnostic>& faults) {
+  if (a.until == extent::bytes && a.until_bytes == 0) {
+    warning_at(
+        place_of(r, policy_key::until),
+        "'until' of no bytes is reached before anything has moved; write how many are to go, "
+        "such as 2GiB, or 'all'",
+        faults);
+  }
   if (a.until != extent::leave) return;
   const bool reachable = std::ranges::any_of(
       r.leave.terms, [&](const term& t) { return counts_bytes(r.for_each, metric(t.metric)); });
@@ -296,9 +308,42 @@ void lint_origin(const rule& r, const declarative_action& a, std::vector<diagnos
   }
 }
 
+void lint_twice(const std::vector<target_choice>& list, std::string_view key,
+                std::vector<diagnostic>& faults) {
+  for (auto t = list.begin(); t != list.end(); ++t) {
+    const bool again = std::any_of(list.begin(), t, [&](const target_choice& before) {
+      return before.kind == t->kind && before.device == t->device;
+    });
+    if (again)
+      warning_at(t->where, in_quotes(key) + " names the same target again; leave one out", faults);
+  }
+}
+
+// A list that names nothing leaves nothing out, which whoever wrote it hardly wanted.
+void lint_only(const rule& r, std::vector<diagnostic>& faults) {
+  const source_location& at = place_of(r, policy_key::only);
+  if (!r.only.empty() && r.for_each == scope::host) {
+    error_at(at, "'only' has no meaning with for_each: host; there is one host", faults);
+  }
+  const bool written =
+      std::ranges::find(r.places, policy_key::only,
+                        &std::pair<policy_key, source_location>::first) != r.places.end();
+  if (written && r.only.empty()) {
+    warning_at(at,
+               "'only' lists no name and so leaves out nothing: the policy is for each " +
+                   std::string(name_of(r.for_each)) + "; name some, or leave 'only' out",
+               faults);
+  }
+  for (auto name = r.only.begin(); name != r.only.end(); ++name)
+    if (std::find(r.only.begin(), name, *name) != name)
+      warning_at(at, "'only' names " + in_quotes(*name) + " twice; leave one out", faults);
+}
+
 void lint_targets(const rule& r, const declarative_action& a, std::vector<diagnostic>& faults) {
   std::vector<std::string_view> names = names_of(targets());
   names.insert(names.end(), drivers().begin(), drivers().end());
+  lint_twice(a.from, "from", faults);
+  lint_twice(a.to, "to", faults);
   for (const target_choice& t : a.to) {
     if (t.kind == target_kind::itself && !is_device_scope(r.for_each)) {
       error_at(t.where, "'to: itself' needs a policy for each device, gpu or cpu", faults);
@@ -352,10 +397,7 @@ void lint_rule(const rule& r, std::vector<diagnostic>& faults) {
              in_quotes(r.name) + " is no policy name: 1 to 64 letters, digits, '-', '_' and '.'",
              faults);
   }
-  if (!r.only.empty() && r.for_each == scope::host) {
-    error_at(place_of(r, policy_key::only),
-             "'only' has no meaning with for_each: host; there is one host", faults);
-  }
+  lint_only(r, faults);
   lint_metrics(r, r.enter, faults);
   lint_metrics(r, r.leave, faults);
   lint_bands(r, faults);

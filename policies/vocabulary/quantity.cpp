@@ -119,8 +119,11 @@ parsed<number_and_symbol> split(std::string_view text, unit u) {
   if (fault != std::errc{} || !std::isfinite(number)) {
     return tl::unexpected(expected_clause(text, u));
   }
-  if (number < 0 || number > most) {
-    return tl::unexpected("'" + std::string(text) + "' is out of range (0 to 2^53)");
+  if (number < 0) {
+    return tl::unexpected("'" + std::string(text) + "' is below 0, which nothing here can be");
+  }
+  if (number > most) {
+    return tl::unexpected("'" + std::string(text) + "' is out of range; 2^53 is the most");
   }
   const std::size_t used = static_cast<std::size_t>(end - body.data());
   return number_and_symbol{number, trimmed(body.substr(used))};

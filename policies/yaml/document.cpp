@@ -148,6 +148,17 @@ class tree_builder : public YAML::EventHandler {
   std::size_t count_ = 0;
 };
 
+// Whether there is a tab in the white space that the line, counted from 0, begins with.
+bool has_tab_indent(std::string_view text, int line) {
+  for (; line > 0; --line) {
+    const std::size_t end = text.find('\n');
+    if (end == std::string_view::npos) return false;
+    text.remove_prefix(end + 1);
+  }
+  const std::string_view indent = text.substr(0, text.find_first_not_of(" \t"));
+  return indent.find('\t') != std::string_view::npos;
+}
+
 }  // namespace
 
 const node* node::find(std::string_view key) const {
@@ -179,6 +190,9 @@ result<node> parse_document(const std::string& name, std::string_view text) {
     return tl::unexpected(r.why);
   } catch (const YAML::Exception& e) {
     const bool known = !e.mark.is_null();
+    if (known && has_tab_indent(text, e.mark.line))
+      return fail({name, e.mark.line + 1, 1},
+                  "this line is indented with a tab, which YAML does not allow; use spaces");
     return fail({name, known ? e.mark.line + 1 : 0, known ? e.mark.column + 1 : 0},
                 "not valid YAML: " + with_escapes(e.msg));
   }

@@ -1,8 +1,11 @@
 // Faults of policy files: each once, at its own place, and what an action can never reach.
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "policies/explain/explain.hpp"
 #include "policies/pipeline/evaluate.hpp"
@@ -101,6 +104,54 @@ TEST(lint, a_fault_is_told_at_its_place_and_once) {
   EXPECT_THAT(quota("{bytes: 0}"),
               ElementsAre(StartsWith("p.yaml:8:20: error: 'quota' needs bytes above zero")));
   EXPECT_THAT(quota("{bytes: 1GiB, on: vulkan}"), IsEmpty());
+}
+
+// What does nothing, or what it would do anyway.
+TEST(lint, what_says_nothing_is_warned_of) {
+  EXPECT_THAT(
+      faults_of(of_memory("{move: layers, until: 0B, to: cpu}")),
+      ElementsAre(HasSubstr("p.yaml:7:31: warning: 'until' of no bytes is reached before")));
+  EXPECT_THAT(faults_of(of_memory("{move: layers, to: [cpu, vulkan, cpu]}")),
+              ElementsAre(HasSubstr("p.yaml:7:42: warning: 'to' names the same target again")));
+  const auto only = [](const std::string& names) {
+    return policy("gpu", "{metric: vram.used_ratio, above: 92%}",
+                  "{metric: vram.used_ratio, below: 84%}", "{move: layers, to: cpu}",
+                  "    only: " + names + "\n");
+  };
+  EXPECT_THAT(faults_of(only("[]")),
+              ElementsAre(HasSubstr("p.yaml:8:11: warning: 'only' lists no name and so leaves out "
+                                    "nothing: the policy is for each gpu; name some")));
+  EXPECT_THAT(faults_of(only("[\"vulkan:a\", \"vulkan:a\"]")),
+              ElementsAre(HasSubstr("warning: 'only' names 'vulkan:a' twice")));
+  EXPECT_THAT(faults_of(only("[vulkan]")), IsEmpty());
+}
+
+TEST(lint, a_folder_without_policies_and_a_test_are_told_as_that) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("lint_" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  const auto told = [](const std::filesystem::path& path) {
+    std::vector<std::string> out;
+    for (const diagnostic& d : lint({path})) out.push_back(to_string(d));
+    return out;
+  };
+  std::ofstream(folder / "a.test.yaml") << "scenario: a\n";
+  EXPECT_THAT(told(folder), ElementsAre(HasSubstr("warning: holds no policy: none of its files")));
+  EXPECT_THAT(told(folder / "a.test.yaml"),
+              ElementsAre(HasSubstr("error: is a test of policies and no policy; terranectl policy "
+                                    "test runs it")));
+  std::filesystem::remove_all(folder);
+}
+
+TEST(lint, what_yaml_and_quantities_refuse_is_told_in_words) {
+  const std::string begin = "apiVersion: terrane/v1\npolicies:\n  - name: p\n";
+  EXPECT_THAT(
+      faults_of(begin + "\tfor_each: gpu\n"),
+      ElementsAre("p.yaml:4:1: error: this line is indented with a tab, which YAML does not "
+                  "allow; use spaces"));
+  EXPECT_THAT(faults_of(policy("gpu", "{metric: vram.used_ratio, above: 92%, held: -5s}",
+                               "{metric: vram.used_ratio, below: 84%}", "{move: layers, to: cpu}")),
+              ElementsAre(HasSubstr("'-5s' is below 0, which nothing here can be")));
 }
 
 TEST(lint, a_driver_stands_for_its_devices) {

@@ -111,7 +111,7 @@ INSTANTIATE_TEST_SUITE_P(
         bad_case{"move: layers", "move: layers, from: fast", "'from' takes cpu and names"},
         bad_case{"move: layers", "move: layers, from: [[cpu]]", "'from' must be a target"},
         bad_case{"above: 92%", "above: 92C", "'92C' is not a quantity such as 92%"},
-        bad_case{"above: 92%", "above: -1%", "out of range"},
+        bad_case{"above: 92%", "above: -1%", "'-1%' is below 0"},
         bad_case{"above: 92%", "above: nan", "not a quantity"},
         bad_case{"above: 92%, ", "", "either 'above' or 'below'"},
         bad_case{"held: 5s", "held: 5", "'held': '5' has no unit; did you mean 5s?"},
