@@ -11,10 +11,10 @@
 
 namespace {
 
-// A terminal's width, up to what is still pleasant to read; 100 for a file or a pipe.
-std::size_t columns_of(int descriptor) {
+// A terminal's width, up to what is still pleasant to read; 100 of one that does not say.
+std::size_t columns_of(int terminal) {
   winsize size{};
-  if (ioctl(descriptor, TIOCGWINSZ, &size) != 0 || size.ws_col < 40) {
+  if (ioctl(terminal, TIOCGWINSZ, &size) != 0 || size.ws_col < 40) {
     return 100;
   }
   return std::min<std::size_t>(size.ws_col, 160);
@@ -39,7 +39,9 @@ int main(int argc, char** argv) {
   around.out_is_terminal = isatty(STDOUT_FILENO) != 0;
   around.colours = around.out_is_terminal && environment("NO_COLOR", "").empty() &&
                    environment("TERM", "dumb") != "dumb";
-  around.columns = columns_of(STDOUT_FILENO);
+  if (around.out_is_terminal) {
+    around.columns = columns_of(STDOUT_FILENO);
+  }
   around.socket = environment("TERRANE_SOCKET", "/run/terrane/control.sock");
   around.now_unix_ms = now_unix_ms;
   return terrane::ipc::ctl::run({argv + 1, argv + argc}, around,

@@ -29,9 +29,10 @@ std::string bytes_text(std::int64_t bytes) {
 }
 
 std::string duration_text(double seconds) {
-  if (seconds < 60) {
-    return decimal(std::max(seconds, 0.0), 1) + " s";
+  if (!(seconds >= 60)) {
+    return decimal(seconds > 0 ? seconds : 0, 1) + " s";
   }
+  seconds = std::min(seconds, 1e12);  // whatever is longer is as good as that, and no whole number
   const long minutes = static_cast<long>(seconds) / 60;
   if (minutes < 60) {
     return std::to_string(minutes) + "m " + two_digits(static_cast<long>(seconds) % 60) + "s";

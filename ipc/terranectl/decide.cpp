@@ -48,13 +48,18 @@ void print_conditions(const context& with, const std::vector<condition_info>& co
 }
 
 void print_candidates(const context& with, const std::vector<candidate_info>& candidates) {
+  std::vector<std::string> all;
+  for (const candidate_info& one : candidates) {
+    all.push_back(one.to);
+  }
+  const device_names names(all);
   table rows({{"CONSIDERED"},
               {"TO"},
               {"BYTES", align::right},
               {"RULED OUT BY"},
               {"WHY", align::left, true}});
   for (const candidate_info& one : candidates) {
-    rows.add({one.subject, cut(one.to, 24), bytes_text(one.bytes), one.removed_by.value_or(""),
+    rows.add({one.subject, names.brief(one.to), bytes_text(one.bytes), one.removed_by.value_or(""),
               one.detail});
   }
   with.print(rows);
@@ -127,6 +132,12 @@ std::string compared(const std::string& what, std::optional<double> measured,
 }
 
 void print_actions(const context& with, const std::vector<action_info>& actions) {
+  std::vector<std::string> all;
+  for (const action_info& one : actions) {
+    all.push_back(one.from);
+    all.push_back(one.to);
+  }
+  const device_names names(all);
   table rows({{"ACTION"},
               {"WHAT"},
               {"FROM"},
@@ -137,8 +148,8 @@ void print_actions(const context& with, const std::vector<action_info>& actions)
               {"WHY", align::left, true}});
   for (const alike_actions& group : join_alike(actions)) {
     const action_info& one = group.actions.front();
-    rows.add({boost::describe::enum_to_string(one.verb, ""), group.subject(), cut(one.from, 16),
-              cut(one.to, 16), bytes_text(group.bytes()),
+    rows.add({boost::describe::enum_to_string(one.verb, ""), group.subject(), names.brief(one.from),
+              names.brief(one.to), bytes_text(group.bytes()),
               boost::describe::enum_to_string(one.outcome, ""),
               one.pause_ms ? ms_text(*one.pause_ms) : "", one.detail.value_or(one.reason)});
   }

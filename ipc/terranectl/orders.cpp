@@ -75,9 +75,8 @@ std::string went_text(std::int64_t away) {
   if (away == 0) {
     return "may be used again; nothing had left it";
   }
-  return "may be used again; " + (away == 1
-                                      ? std::string("what left it goes home")
-                                      : "the " + std::to_string(away) + " that left it go home");
+  return "may be used again; what left it goes home" +
+         (away == 1 ? std::string() : ": " + std::to_string(away) + " parts and KV caches");
 }
 
 }  // namespace

@@ -231,15 +231,16 @@ class command_line {
                            return end_ ? end_yield(with, device_) : yield(with, device_, for_s_);
                          });
     give->add_option("DEVICE", device_, "The device (default: the one that holds parts)");
-    give->add_option("--for", for_s_, "So long, such as 90s, 30m or 2h; then all returns")
+    give->add_option("--for", for_s_, "So long, such as 90s, 30m, 2h or 1d; then all returns")
         ->transform(CLI::AsNumberWithUnit(
-            std::map<std::string, double>{{"s", 1}, {"m", 60}, {"min", 60}, {"h", 3600}},
+            std::map<std::string, double>{
+                {"s", 1}, {"m", 60}, {"min", 60}, {"h", 3600}, {"d", 86400}},
             CLI::AsNumberWithUnit::CASE_SENSITIVE, "TIME"))
         ->check([](const std::string& seconds) {
           const double s = std::strtod(seconds.c_str(), nullptr);
           return s >= 1 && s <= longest_yield_s
                      ? std::string()
-                     : std::string("takes a time from 1s to a year, such as 90s, 30m or 2h");
+                     : std::string("takes a time from 1s to a year, such as 90s, 30m, 2h or 1d");
         });
     give->add_flag("--end", end_, "It may be used again: what left goes home");
 

@@ -41,10 +41,13 @@ void print_working(const context& with, const status_reply& status) {
        "revision " + std::to_string(status.revision) + ", " +
            count(status.devices, "device", "devices") + ", " +
            count(status.moves, "move", "moves") + " under way");
+  const std::string rate = decimal(status.decode_tok_s, 1) + " tokens/s";
   line(with, "sessions",
        std::to_string(status.sessions) + ", of these generating " +
-           std::to_string(status.generating) + ", " + decimal(status.decode_tok_s, 1) +
-           " tokens/s");
+           std::to_string(status.generating) +
+           (status.generating > 0     ? ", " + rate
+            : status.decode_tok_s > 0 ? " (the last reply: " + rate + ")"
+                                      : ""));
   line(with, "policies",
        std::to_string(status.policies) + ", revision " + status.policy_revision +
            (status.last_decision ? ", last decision " + std::to_string(*status.last_decision)

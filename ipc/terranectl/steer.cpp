@@ -74,8 +74,10 @@ void print_moved(const context& with, const wanted_move& wanted, const move_repl
                      ? request.parts.front()
                      : std::to_string(moved) + (moved == 1 ? " part" : " parts"))
              << " to " << device
-             << (there > 0 ? " (" + std::to_string(there) + " were there already)" : "") << ": "
-             << bytes_text(reply.bytes_total);
+             << (there > 0 ? " (" + std::to_string(there) + (there == 1 ? " was" : " were") +
+                                 " there already)"
+                           : "")
+             << ": " << bytes_text(reply.bytes_total);
   if (reply.pause_ms) {
     with.out() << ", pause " << ms_text(*reply.pause_ms);
   }

@@ -66,12 +66,12 @@ std::string value_text(double value, unit u) {
 }
 
 std::string clock_text(std::int64_t unix_ms) {
-  const std::time_t seconds = static_cast<std::time_t>(unix_ms / 1000);
+  const std::time_t seconds = static_cast<std::time_t>(unix_ms / 1000 - (unix_ms % 1000 < 0));
   std::tm local{};
   localtime_r(&seconds, &local);
   char text[32];
   std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &local);
-  const std::string thousandths = std::to_string(unix_ms % 1000);
+  const std::string thousandths = std::to_string((unix_ms % 1000 + 1000) % 1000);
   return text + std::string(".") + std::string(3 - thousandths.size(), '0') + thousandths;
 }
 
@@ -110,8 +110,9 @@ std::string until_text(std::optional<std::int64_t> until_unix_ms) {
 std::string yield_text(const yield_info& order, std::int64_t now_unix_ms) {
   std::string text = until_text(order.until_unix_ms);
   if (order.until_unix_ms) {
-    const double left_s = static_cast<double>(*order.until_unix_ms - now_unix_ms) / 1000;
-    text += " (another " + duration_text(left_s) + ")";
+    // Apart, since what a server says may be any number.
+    const double until_s = static_cast<double>(*order.until_unix_ms) / 1000;
+    text += " (another " + duration_text(until_s - static_cast<double>(now_unix_ms) / 1000) + ")";
   }
   return text + ", asked for by " + order.by;
 }

@@ -46,8 +46,8 @@ std::string nothing_text(const replay_report& r) {
 std::string report_text(const replay_report& r) {
   if (r.fault && r.fault->no_trace) return r.fault->message + ".\n";
   if (r.ticks == 0) return nothing_text(r);
-  std::string text =
-      std::to_string(r.ticks) + " ticks, " + std::to_string(r.decisions) + " with decisions: ";
+  std::string text = std::to_string(r.ticks) + (r.ticks == 1 ? " tick, " : " ticks, ") +
+                     std::to_string(r.decisions) + " with decisions: ";
   text +=
       r.differences == 0 ? "all the same.\n" : std::to_string(r.differences) + " are different.\n";
   if (r.with_others) {

@@ -19,6 +19,7 @@ struct terranectl_test : control_test {
   std::ostringstream err;
   bool typed = false;
   bool terminal = false;
+  std::size_t columns = 100;
   std::vector<further_command> further;
 
   int run(std::vector<std::string> arguments, const std::string& input = "") {
@@ -38,6 +39,7 @@ struct terranectl_test : control_test {
     around.input_is_terminal = typed;
     around.out_is_terminal = terminal;
     around.colours = terminal;
+    around.columns = columns;
     around.socket = path;
     around.now_unix_ms = [] { return 1'700'000'090'000; };
     return ctl::run(std::move(arguments), around, further);

@@ -132,13 +132,15 @@ TEST_F(terranectl_test, a_yield_says_at_once_what_leaves_and_how_it_ends) {
   EXPECT_THAT(out.str(),
               HasSubstr(" is free: 2.0 MiB given back\nnothing comes there until 2023-"));
   EXPECT_THAT(out.str(), HasSubstr("terranectl yield --end vulkan:0d1e2f30-0000-0000-0000-0"));
+  EXPECT_EQ(run({"yield", "vulkan", "--for", "1d"}), 0) << err.str();
   EXPECT_EQ(run({"yield"}), 0) << err.str();
   EXPECT_THAT(out.str(), HasSubstr("nothing comes there until someone ends that; terranectl"));
   EXPECT_EQ(run({"yield", "cpu"}), 1);
   EXPECT_EQ(err.str(), "terranectl: 2.0 MiB are still on cpu: no room elsewhere\n");
   EXPECT_EQ(run({"yield", "--end"}), 0);
-  EXPECT_THAT(out.str(), HasSubstr("may be used again; the 3 that left it go home\n"
-                                   "cpu may be used again; nothing had left it\n"));
+  EXPECT_THAT(out.str(),
+              HasSubstr("may be used again; what left it goes home: 3 parts and KV caches\n"
+                        "cpu may be used again; nothing had left it\n"));
 }
 
 TEST_F(terranectl_test, orders_in_force_stand_in_every_list) {
@@ -184,6 +186,16 @@ TEST_F(terranectl_test, every_table_fits_100_columns_and_has_no_colours_in_a_pip
       EXPECT_EQ(line.find('\033'), std::string::npos);
       EXPECT_FALSE(line.ends_with(' ')) << line;
     }
+  }
+}
+
+TEST_F(terranectl_test, nothing_is_cut_where_nobody_looks) {
+  start();
+  columns = whole_lines;
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"devices"}, {"placement"}, {"policy", "ls"}, {"explain", "41"}}) {
+    EXPECT_EQ(run(arguments), 0) << err.str();
+    EXPECT_THAT(out.str(), Not(HasSubstr("…"))) << out.str();
   }
 }
 
@@ -263,7 +275,7 @@ TEST_F(terranectl_test, a_move_says_what_was_there_already) {
   start();
   service.commit_moves = true;
   EXPECT_EQ(run({"move", "layer.1", "cpu"}), 0);
-  EXPECT_THAT(out.str(), HasSubstr("moved 1 part to cpu (1 were there already)"));
+  EXPECT_THAT(out.str(), HasSubstr("moved 1 part to cpu (1 was there already)"));
   EXPECT_EQ(run({"move", "layer.0", "cpu"}), 0);
   EXPECT_EQ(out.str(), "all 2 parts are on cpu already\n");
   service.move_notes = {"policy 'hot' does not bring head home any more"};
@@ -384,6 +396,12 @@ TEST_F(terranectl_test, plan_explain_and_why_tell_in_sentences) {
   EXPECT_THAT(out.str(), HasSubstr("head is on cpu."));
   EXPECT_EQ(run({"why", "heat"}), 1);
   EXPECT_THAT(err.str(), HasSubstr("Did you mean head?"));
+}
+
+TEST_F(terranectl_test, a_rate_is_told_as_that_of_the_last_reply_when_none_goes_on) {
+  start();
+  EXPECT_EQ(run({"status"}), 0);
+  EXPECT_THAT(out.str(), HasSubstr("generating 0 (the last reply: 12.5 tokens/s)\n"));
 }
 
 TEST_F(terranectl_test, status_tells_how_good_predictions_were) {

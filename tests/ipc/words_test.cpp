@@ -1,6 +1,8 @@
 // How terranectl names parts and devices, and writes numbers, texts and tables.
 #include "ipc/terranectl/words.hpp"
 
+#include <cmath>
+#include <limits>
 #include <sstream>
 
 #include <gtest/gtest.h>
@@ -49,8 +51,22 @@ TEST(words, sizes_and_times) {
   EXPECT_EQ(duration_text(3.5), "3.5 s");
   EXPECT_EQ(duration_text(65), "1m 05s");
   EXPECT_EQ(duration_text(7500), "2h 05m");
+  EXPECT_EQ(duration_text(-5), "0.0 s");
+  EXPECT_EQ(duration_text(std::nan("")), "0.0 s");
+  EXPECT_EQ(duration_text(HUGE_VAL), "11574074 days");
   EXPECT_EQ(ms_text(1.25), "1.25 ms");
   EXPECT_EQ(ms_text(12'000), "12.0 s");
+}
+
+// A server may say what it likes.
+TEST(words, times_that_no_clock_shows) {
+  using limits = std::numeric_limits<std::int64_t>;
+  EXPECT_EQ(clock_text(-5).substr(19), ".995");
+  EXPECT_NE(clock_text(limits::min()), "");
+  EXPECT_NE(clock_text(limits::max()), "");
+  EXPECT_TRUE(yield_text({"gpu", "x", limits::min()}, 1000).find("(another 0.0 s)") !=
+              std::string::npos);
+  EXPECT_TRUE(yield_text({"gpu", "x", limits::max()}, -1000).find("days)") != std::string::npos);
 }
 
 TEST(words, texts_are_cut_between_characters) {
