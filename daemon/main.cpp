@@ -127,7 +127,7 @@ int run(int argc, char** argv) {
                    "print what is measured of this machine and the configured devices, and exit");
   telemetry_option->excludes(fit_option);
   app.add_flag("--json", json, "with --fit or --telemetry: as JSON");
-  app.set_version_flag("--version", version);
+  app.set_version_flag("--version", std::string("terraned ") + version);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

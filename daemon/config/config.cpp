@@ -6,6 +6,8 @@
 #include <cmath>
 #include <fstream>
 
+#include <sys/un.h>
+
 #include "policies/vocabulary/nearest.hpp"
 #include "policies/vocabulary/quantity.hpp"
 #include "policies/yaml/map_reader.hpp"
@@ -214,7 +216,14 @@ class config_reader {
   void read_control(const node& n) {
     map_reader r(n, "'control'", faults_);
     if (!r.usable()) return;
-    if (auto v = filled(r, "socket")) out_.socket = *v;
+    if (auto v = filled(r, "socket")) {
+      constexpr std::size_t most = sizeof(sockaddr_un::sun_path) - 1;
+      if (v->size() > most)
+        r.fault(place_of(r, "socket"), "'socket' is a path of " + std::to_string(v->size()) +
+                                           " bytes, and that of a Unix socket has at most " +
+                                           std::to_string(most) + "; name a shorter one");
+      out_.socket = *v;
+    }
     if (auto v = r.text("operate_group")) out_.operate_group = *v;
     if (auto v = r.text("admin_group")) out_.admin_group = *v;
     r.finish();

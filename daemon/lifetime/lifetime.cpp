@@ -29,13 +29,31 @@ namespace terrane::daemon {
 
 namespace {
 
-// A cache that cannot be kept is no reason not to start, but each start then compiles again.
-void check_cache(const std::string& folder, warnings& to) {
+// Why nothing can be kept in a folder; empty: it can. It is tried: permissions do not tell of a
+// disk that is full.
+std::string why_not_kept(const std::string& folder) {
   std::error_code fault;
   std::filesystem::create_directories(folder, fault);
-  if (access(folder.c_str(), W_OK | X_OK) != 0)
-    to.add("cache: " + folder + " cannot be written (" + std::strerror(errno) +
-           "); kernels will be compiled again at each start");
+  if (fault) return fault.message();
+  std::string trial = folder + "/trial-XXXXXX";
+  const int file = mkstemp(trial.data());
+  if (file < 0) return std::strerror(errno);
+  const std::array<char, 4096> block{};
+  errno = ENOSPC;  // of a part that is written
+  const bool whole = write(file, block.data(), block.size()) == std::ssize(block);
+  const std::string why = whole ? "" : std::strerror(errno);
+  close(file);
+  unlink(trial.c_str());
+  return why;
+}
+
+// A cache that cannot be kept is no reason not to start, but each start then takes longer.
+void check_cache(const std::string& folder, warnings& to) {
+  const std::string why = why_not_kept(folder);
+  if (!why.empty())
+    to.add("cache: " + folder + " cannot be written (" + why +
+           "); kernels will be compiled and timed again at each start. Make room or mend its "
+           "permissions, or name another folder with 'cache'");
 }
 
 // A group that is not there lets nobody in, which nobody would guess from a refusal.

@@ -9,6 +9,7 @@
 #include "daemon/service/refusals.hpp"
 #include "daemon/service/to_protocol.hpp"
 #include "daemon/version.hpp"
+#include "engine/gguf/file_type.hpp"
 #include "policies/canary/canary.hpp"
 #include "policies/pipeline/what_if.hpp"
 #include "policies/trace/trace.hpp"
@@ -108,7 +109,8 @@ void service::status(const ipc::caller& who, ipc::answer<ipc::status_reply> to) 
     m.name = c.name;
     m.file = e.loaded_model().file().paths().front();
     m.architecture = c.architecture;
-    m.format = c.quantization;
+    m.format = engine::gguf::file_type_name(e.loaded_model().file().meta());
+    if (m.format.empty()) m.format = c.quantization;
     m.layers = c.layers;
     m.context_tokens = e.options().context_tokens;
     m.weights_bytes = count(e.loaded_model().weight_bytes());

@@ -74,8 +74,8 @@ bool header_reader::ensure(std::uint64_t bytes, const char* what) {
   }
   if (bytes > remaining()) {
     refuse(context() + ": the file ends inside " + what + ": " + std::to_string(bytes) +
-           " bytes expected at offset " + std::to_string(position_) + ", the file has " +
-           std::to_string(file_bytes_) + " in all (truncated or damaged)");
+           (bytes == 1 ? " byte" : " bytes") + " expected at offset " + std::to_string(position_) +
+           ", the file has " + std::to_string(file_bytes_) + " in all (truncated or damaged)");
     return false;
   }
   const std::uint64_t end = position_ + bytes;

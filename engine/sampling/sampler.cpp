@@ -1,8 +1,10 @@
 #include "engine/sampling/sampler.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 #include <string>
 
@@ -15,9 +17,10 @@ namespace terrane::engine {
 namespace {
 
 tl::unexpected<error> out_of_range(const char* name, double value, const char* allowed) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.6g", value);
   return fail(error_code::invalid_input,
-              std::string(name) + " is " + std::to_string(value) + "; allowed is " + allowed,
-              "sampling");
+              std::string(name) + " is " + text.data() + "; allowed is " + allowed, "sampling");
 }
 
 constexpr float never = -std::numeric_limits<float>::infinity();  // the logit of excluded tokens

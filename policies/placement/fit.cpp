@@ -49,8 +49,11 @@ void add_device(const request& r, const answer& a, std::uint32_t d, std::string&
         " left for more parts; " + with_digits("%.3g ms", share.seconds * 1e3) + " a token\n";
 }
 
-std::string contexts(std::uint32_t sessions) {
-  return sessions == 1 ? "one session" : std::to_string(sessions) + " sessions each";
+// "4 sessions of 8192 tokens each".
+std::string contexts(const request& r) {
+  const std::string tokens = " of " + std::to_string(r.context_tokens) + " tokens";
+  return r.sessions == 1 ? "one session" + tokens
+                         : std::to_string(r.sessions) + " sessions" + tokens + " each";
 }
 
 void write_devices(const request& r, const answer& a, json_writer& to) {
@@ -93,8 +96,7 @@ outcome<fit_answer> fit(const request& r, std::uint32_t most_context,
 }
 
 std::string to_text(const request& r, const fit_answer& a) {
-  const std::string wanted =
-      std::to_string(r.context_tokens) + " tokens for " + contexts(r.sessions);
+  const std::string wanted = contexts(r);
   if (!a.plan) {
     std::string text = "does not fit with " + wanted + ": " + a.why_not.message + "\n";
     text += "blocked by: " + std::string(to_string(a.why_not.what)) + "\n";

@@ -177,6 +177,9 @@ TEST(config, what_is_empty_is_not_what_is_left_out) {
                   testing::AllOf(HasSubstr("terraned.yaml:2:"), HasSubstr(key)))
           << key << empty;
   EXPECT_THAT(first_fault("model: {file: m}\ncontrol: {socket: ''}\n"), HasSubstr("'socket'"));
+  EXPECT_THAT(first_fault("model: {file: m}\ncontrol: {socket: " + std::string(108, 's') + "}\n"),
+              HasSubstr("'socket' is a path of 108 bytes, and that of a Unix socket has at most "
+                        "107; name a shorter one"));
   EXPECT_THAT(first_fault("model: {file: m}\nrecord: {directory: ''}\n"), HasSubstr("directory"));
   EXPECT_THAT(first_fault("model: {file: m}\ntelemetry: {readings_file: ''}\n"),
               HasSubstr("readings_file"));

@@ -177,7 +177,7 @@ TEST_F(engine_start_test, fit_answers_without_a_start) {
   s.open_device = open;
   const auto text = describe_fit(c, s, false);
   ASSERT_TRUE(text.has_value()) << to_string(text.error());
-  EXPECT_THAT(*text, HasSubstr("fits with 64 tokens for 4 sessions each"));
+  EXPECT_THAT(*text, HasSubstr("fits with 4 sessions of 64 tokens each"));
   EXPECT_THAT(*text, HasSubstr("cpu: holds"));
   const auto json = describe_fit(c, s, true);
   ASSERT_TRUE(json.has_value());

@@ -27,7 +27,7 @@ TEST(placement_fit, says_where_with_what_and_how_fast) {
   ASSERT_TRUE(a->plan.has_value());
   EXPECT_GE(a->largest_context, r.context_tokens);
   const std::string text = placement::to_text(r, *a);
-  EXPECT_THAT(text, HasSubstr("fits with 8192 tokens for 2 sessions each"));
+  EXPECT_THAT(text, HasSubstr("fits with 2 sessions of 8192 tokens each"));
   EXPECT_THAT(text, HasSubstr("gpu: holds 66 parts"));
   EXPECT_THAT(text, HasSubstr("no placement is faster"));
   EXPECT_THAT(placement::to_json(r, *a), HasSubstr("\"fits\":true"));

@@ -101,7 +101,10 @@ void describe(const reported& r, device_info& info) {
   std::string driver = std::string(r.properties12.driverName) + " " + r.properties12.driverInfo;
   info.name = "vulkan:" + as_text(r.properties11.deviceUUID);
   if (!info.host_memory) info.card = as_text(r.properties11.deviceUUID);
-  info.description += " (" + driver + ")";
+  // Many a device is called by its driver's name, which need not be told twice.
+  const std::string_view of(r.properties12.driverName);
+  const bool named = !of.empty() && info.description.starts_with(of);
+  info.description += ", driver " + (named ? std::string(r.properties12.driverInfo) : driver);
   info.driver =
       driver + " " + as_text(r.properties11.driverUUID) + " " + std::to_string(p.driverVersion);
 }

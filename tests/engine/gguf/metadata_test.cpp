@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/gguf/file.hpp"
+#include "engine/gguf/file_type.hpp"
 #include "engine/gguf/text.hpp"
 #include "tests/engine/gguf/raw_gguf.hpp"
 #include "tests/engine/gguf/temporary_folder.hpp"
@@ -158,6 +159,19 @@ TEST_F(gguf_metadata, an_integer_out_of_range_is_an_error_with_its_value) {
 
 TEST_F(gguf_metadata, text_that_is_not_utf8_is_refused) {
   EXPECT_THAT(message(meta().text("latin-1"), "latin-1"), HasSubstr("'h\\xe9llo'"));
+}
+
+TEST_F(gguf_metadata, a_file_names_its_mixture_of_formats) {
+  EXPECT_EQ(file_type_name(meta()), "");
+  for (const auto& [number, name] :
+       {std::pair(15U, "Q4_K_M"), std::pair(2U, "Q4_0"), std::pair(999U, "")}) {
+    test::raw_gguf typed;
+    typed.entry("general.file_type", 4, raw(std::uint32_t{number}));
+    const test::temporary_folder folder;
+    const auto opened = file::open(folder.write("typed.gguf", typed.bytes()).string());
+    ASSERT_TRUE(opened) << to_string(opened.error());
+    EXPECT_EQ(file_type_name(opened->meta()), name);
+  }
 }
 
 }  // namespace

@@ -108,6 +108,14 @@ TEST(sampler, draws_in_proportion_to_probability) {
   }
 }
 
+TEST(sampler, a_setting_out_of_range_is_told_as_it_was_written) {
+  sampling_parameters p;
+  p.temperature = 1e30F;
+  const result<void> refused = validate(p);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message, "temperature is 1e+30; allowed is 0 (greedy) to 100");
+}
+
 TEST(sampler, temperature_flattens_and_sharpens) {
   auto hot = plain();
   hot.temperature = 2.0F;
