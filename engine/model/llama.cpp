@@ -65,9 +65,10 @@ void record_attention(part_recorder& r, const model_part& part, part_half half) 
     r.normalise(at.hidden, r.size().rows, norm, {attn_q, attn_k, attn_v});
     r.multiply({attn_q, attn_k, attn_v}, at.qkv, w.qkv_stride());
     r.rotate_and_store_kv(part.layer);
+    r.attention_is_read_by(attn_output);
     return;
   }
-  r.activate(kernels::activation_source::plain, at.attended, w.attended_stride(), 0, {attn_output});
+  r.round_attended();
   r.add_product(attn_output);
 }
 

@@ -128,19 +128,25 @@ void part_recorder::normalise(const workspace_area& from, std::uint32_t rows, te
        workspace_.address(at.f16), workspace_.address(at.f32), workspace_.address(at.q8_by_256)});
 }
 
-void part_recorder::activate(kernels::activation_source source, const workspace_area& from,
-                             std::uint32_t stride, std::uint32_t up_offset,
-                             std::initializer_list<tensor_place> readers) {
+// A row in every kind that `readers` need, rounded in parts.
+kernels::activation_spec part_recorder::rounded_for(std::initializer_list<tensor_place> readers) {
+  made_in_parts_ = true;
   kernels::activation_spec spec;
-  spec.source = source;
   spec.k = static_cast<std::uint32_t>(tensor(*readers.begin()).k);
-  spec.input_stride = stride;
-  spec.up_offset = up_offset;
   spec.in_parts = true;
   spec.outputs = kinds(readers);
   spec.rows_together = kernels::rows_together(size_.rows);
+  return spec;
+}
+
+void part_recorder::activate(kernels::activation_source source, const workspace_area& from,
+                             std::uint32_t stride, std::uint32_t up_offset,
+                             std::initializer_list<tensor_place> readers) {
+  kernels::activation_spec spec = rounded_for(readers);
+  spec.source = source;
+  spec.input_stride = stride;
+  spec.up_offset = up_offset;
   spec = laid_out(spec, std::get<activation_layout>(layout_of({spec, size_.rows})));
-  made_in_parts_ = true;
   const workspace::areas& at = workspace_.at();
   append(key_of("activation", static_cast<int>(source), spec.k, stride, up_offset,
                 kinds_text(spec.outputs), spec.rows_together, spec.warps, spec.parts),
@@ -245,7 +251,19 @@ void part_recorder::attend_here(std::uint32_t layer, row_range rows) {
           workspace_.address(at.partials), rows.count, rows.first});
 }
 
+// Where rows are few and nothing else needs the attended row, one kernel folds and rounds it.
+bool part_recorder::rounds_while_combining() const {
+  return workspace_.on().info().kind != device_kind::cpu && size_.rows <= few_rows;
+}
+
+void part_recorder::round_attended() {
+  if (attention_is_rounded_) return;
+  activate(kernels::activation_source::plain, workspace_.at().attended,
+           workspace_.attended_stride(), 0, {reads_attention_});
+}
+
 void part_recorder::combine(std::uint32_t layer, row_range rows) {
+  if (rounds_while_combining()) return combine_rounded(layer, rows);
   const kernels::attention_shape shape = model_.config().attention_of(layer);
   const workspace::areas& at = workspace_.at();
   append(key_of("attention_combine", shape.window),
@@ -268,6 +286,22 @@ void part_recorder::attend_at_once(std::uint32_t layer) {
          {workspace_.address(at.q), workspace_.positions(), workspace_.slots(),
           workspace_.rows_word(), workspace_.page_table(layer), workspace_.page_table_stride(),
           workspace_.address(at.attended)});
+}
+
+// A warp for each 32 elements: what folds them waits for memory, not for other warps.
+void part_recorder::combine_rounded(std::uint32_t layer, row_range rows) {
+  const kernels::attention_shape shape = model_.config().attention_of(layer);
+  kernels::activation_spec spec = rounded_for({reads_attention_});
+  attention_is_rounded_ = true;
+  spec.warps = 8;
+  spec.parts = (spec.k + 255) / 256;
+  const workspace::areas& at = workspace_.at();
+  append(key_of("attended_activation", shape.window, kinds_text(spec.outputs), spec.rows_together),
+         [&] { return kernels::attended_activation(shape, spec); },
+         kernels::activation_grid(spec, rows.count),
+         {workspace_.address(at.partials), workspace_.positions(), workspace_.address(at.q8_by_32),
+          workspace_.address(at.f16), workspace_.address(at.f32), workspace_.address(at.q8_by_256),
+          workspace_.rows_word(), rows.count, rows.first});
 }
 
 void part_recorder::give_logits() {

@@ -85,8 +85,15 @@ class part_recorder {
   void rotate_and_store_kv(std::uint32_t layer, std::optional<head_norms> norms = {});
   // Attention of a layer over the pages that are on this device, and then of what that gave with
   // what came from others. For one of attention_passes() after another: all use the same partials.
+  // `attention_is_read_by` says before which matrix reads it, round_attended() after that its
+  // activations are made: with few rows on a GPU by the kernel that combines.
+  void attention_is_read_by(tensor_place matrix) {
+    reads_attention_ = matrix;
+    attention_is_rounded_ = false;
+  }
   void attend_here(std::uint32_t layer, row_range rows);
   void combine(std::uint32_t layer, row_range rows);
+  void round_attended();
   std::vector<row_range> attention_passes() const;
   // Both in one kernel, where all pages are on this device and it pays.
   bool attends_at_once(std::uint32_t layer) const;
@@ -120,6 +127,9 @@ class part_recorder {
     bool added = false;  // to what is there
   };
   void record(const product& p);
+  kernels::activation_spec rounded_for(std::initializer_list<tensor_place> readers);
+  bool rounds_while_combining() const;
+  void combine_rounded(std::uint32_t layer, row_range rows);
 
   const workspace& workspace_;
   kernel_library* library_;  // null: shapes are told instead
@@ -129,6 +139,8 @@ class part_recorder {
   step_size size_;
   const model_part* part_ = nullptr;
   std::vector<resident_block_ptr> blocks_;
+  tensor_place reads_attention_;
+  bool attention_is_rounded_ = false;
   bool made_in_parts_ = false;  // how the activations made last are rounded
   std::vector<dispatch> phases_;
   std::optional<error> failure_;

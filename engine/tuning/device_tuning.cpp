@@ -85,7 +85,8 @@ activation_layout usual_layout(const device_info& on, const kernels::activation_
       (shape.outputs.q8_by_256 ? 256U : 32U) * static_cast<std::uint32_t>(usual.warps);
   const std::uint32_t turns = (shape.k + taken - 1) / taken;
   if (rows <= few_rows) {
-    usual.parts = turns;
+    // Of blocks of 256 each workgroup has one, which its warps share.
+    usual.parts = shape.outputs.q8_by_256 ? shape.k / 256 : turns;
   } else if (shape.source != kernels::activation_source::rms_norm) {
     constexpr std::uint32_t enough_groups = 2048;
     usual.parts = std::min((enough_groups + rows - 1) / rows, turns);

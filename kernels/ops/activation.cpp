@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <optional>
 
 #include "kernels/contract/scalars.hpp"
+#include "kernels/ops/attention_fold.hpp"
 #include "kernels/ops/ops.hpp"
+#include "kernels/ops/pages.hpp"
 #include "kernels/ops/row_norm.hpp"
 
 namespace terrane::kernels {
@@ -15,29 +18,53 @@ namespace {
 
 class activation_builder {
  public:
-  explicit activation_builder(const activation_spec& spec)
-      : spec_(spec), run_(spec.outputs.q8_by_256 ? 256 : warp_lanes), b_(name(spec), spec.warps) {
+  // `attended`: the row is what attention gives, from its partials.
+  explicit activation_builder(const activation_spec& spec,
+                              const attention_shape* attended = nullptr)
+      : spec_(spec),
+        attended_(attended),
+        run_(spec.outputs.q8_by_256 ? 256 : warp_lanes),
+        b_(attended != nullptr ? "attended_activation" : name(spec), spec.warps) {
     assert(spec.k % warp_lanes == 0 && "K is a multiple of 32");
     assert(spec.parts >= 1 && "a row is shared by workgroups");
     assert(!(spec.in_pairs && spec.in_parts) && "one of the two");
     row_ = b_.group_x();
+    if (attended_ != nullptr) row_ = row_ + b_.argument_i32(8);
     if (spec.outputs.q8_by_32) add_quantised(2, 32);
     if (spec.outputs.q8_by_256) add_quantised(5, 256);
-    x_ = b_.offset(b_.argument_ptr(0), row_, 4 * spec.input_stride);
+    if (attended_ == nullptr) x_ = b_.offset(b_.argument_ptr(0), row_, 4 * spec.input_stride);
+    if (shares_runs())
+      maxima_ = b_.shared(static_cast<std::uint32_t>(quantised_.size()) * run_warps);
   }
 
   program build() {
     if (spec_.source == activation_source::rms_norm && spec_.parts > 1 && spec_.k % 4 == 0)
       b_.prefetch(b_.argument_ptr(1), 4 * spec_.k);
+    if (attended_ != nullptr) {
+      const val rows = step_rows(b_, 6), position = step_input(b_, 1, row_);
+      b_.branch(lt(row_, rows), [&] {
+        fold_.emplace(b_, *attended_, b_.argument_ptr(0), b_.group_x(), b_.argument_i32(7),
+                      position);
+        write_row();
+      });
+      return b_.finish();
+    }
     if (spec_.source == activation_source::rms_norm)
       factor_ = row_norm(b_, spec_.k, spec_.warps).factor(x_, spec_.eps);
-    write_blocks();
-    if (!quantised_.empty()) b_.barrier();
-    for (const quantised_row& q : quantised_) write_sums(q);
+    write_row();
     return b_.finish();
   }
 
  private:
+  static constexpr int run_warps = 8;  // of a run of 256 elements that warps share
+
+  void write_row() {
+    if (shares_runs()) return write_shared_runs();
+    write_blocks();
+    if (!quantised_.empty()) b_.barrier();
+    for (const quantised_row& q : quantised_) write_sums(q);
+  }
+
   static const char* name(const activation_spec& spec) {
     switch (spec.source) {
       case activation_source::rms_norm:
@@ -72,6 +99,25 @@ class activation_builder {
         break;
     }
     return x;
+  }
+
+  // `count` times 32 elements of the result. Of a head of attention as many at once as there are.
+  vals elements(val first, std::uint32_t count) {
+    vals y;
+    if (!fold_) {
+      for (std::uint32_t v = 0; v < count; v++)
+        y.push_back(element(first + b_.u32(v * warp_lanes)));
+      return y;
+    }
+    const std::uint32_t size = attended_->head_size, of_head = size / warp_lanes;
+    const bool fits = count % of_head == 0 || of_head % count == 0;
+    const std::uint32_t together = fits ? std::min(count, of_head) : 1;
+    for (std::uint32_t v = 0; v < count; v += together) {
+      const val at = first + b_.u32(v * warp_lanes);
+      const val head = b_.binary(opcode::iudiv, at, b_.u32(size));
+      for (val o : fold_->result(head, at - head * b_.u32(size), together)) y.push_back(o);
+    }
+    return y;
   }
 
   // A kind of quantised row that is written, and the argument and the row that say where.
@@ -109,9 +155,7 @@ class activation_builder {
       val own = before + turn * b_.u32(warps) + b_.warp();
       val run = smin(own, b_.u32(runs() - 1));
       val first = run * b_.u32(run_);
-      vals y;
-      for (std::uint32_t v = 0; v < vectors; v++)
-        y.push_back(element(first + b_.u32(v * warp_lanes)));
+      const vals y = elements(first, vectors);
       std::vector<vals> rows;  // what each kind is made of
       std::vector<std::vector<quantised_vector>> roundings;
       for (const quantised_row& q : quantised_) {
@@ -135,6 +179,76 @@ class activation_builder {
     contract::quantisation steps;
     val factor;
   };
+
+  // Where there are too few runs for the warps of a workgroup, all of them share each.
+  bool shares_runs() const {
+    return run_ == 256 && spec_.warps == run_warps && runs_here() < std::uint32_t{run_warps};
+  }
+
+  // A warp has 32 elements of each run.
+  void write_shared_runs() {
+    if (runs_here() == 1 && spec_.parts <= runs()) return write_shared_run(first_run());
+    const val before = first_run(), end = smin(before + b_.u32(runs_here()), b_.u32(runs()));
+    b_.loop(before, end, 1, [&](val run) {
+      write_shared_run(run);
+      b_.barrier();
+    });
+  }
+
+  void write_shared_run(val run) {
+    const val piece = (run << 3) + b_.warp();
+    const vals y = elements(piece << 5, 1);
+    store_floats(piece << 5, y);
+    vals row;
+    std::vector<quantised_vector> rounding;
+    for (std::size_t k = 0; k < quantised_.size(); k++) {
+      const quantised_row& q = quantised_[k];
+      row = q.of_rest ? rest_of(row, rounding) : y;
+      rounding = {shared_rounding(q, k, row[0])};
+      store_vector(q, run, piece, row[0], rounding[0]);
+    }
+  }
+
+  quantised_vector shared_rounding(const quantised_row& q, std::size_t kind, val y) {
+    const val own = b_.unary(opcode::lane_max, contract::magnitude_bits(y));
+    if (q.layout.block != 256) return {contract::quantise_block(own), val()};
+    const std::uint32_t slots = maxima_ + static_cast<std::uint32_t>(kind) * run_warps;
+    b_.shared_store(b_.u32(slots) + b_.warp(), own);
+    b_.barrier();
+    vals all;
+    for (std::uint32_t w = 0; w < run_warps; w++)
+      all.push_back(b_.shared_load(scalar_type::i32, b_.u32(slots + w)));
+    const contract::quantisation block = contract::quantise_block(largest_of(all));
+    if (!in_parts(q)) return {block, val()};
+    const contract::part_quantisation part = contract::quantise_part(block, own);
+    return {part.steps, part.factor};
+  }
+
+  // What is kept of 32 elements, their two sums included.
+  void store_vector(const quantised_row& q, val run, val piece, val y, const quantised_vector& by) {
+    const val rounded = contract::quantise(y, by.steps);
+    b_.store_lanes(memory_type::i8, place(q, 0, piece, 32), rounded);
+    const val first =
+        b_.unary(opcode::lane_sum, b_.select(ult(b_.lane(), b_.u32(16)), rounded, b_.i32(0)));
+    const val both = b_.unary(opcode::lane_sum, rounded);
+    val sum = b_.select(eq(b_.lane(), b_.i32(0)), first, both - first);
+    const val has_one = ult(b_.lane(), b_.i32(2));
+    b_.store_if(has_one, memory_type::i32,
+                b_.offset(place(q, q.layout.sums_offset, piece, 8), b_.lane(), 4), sum);
+    if (q.layout.block != 256)
+      return b_.store(memory_type::f32, place(q, q.layout.scales_offset, piece, 4), by.steps.scale);
+    b_.store_if(eq(b_.warp(), b_.i32(0)), memory_type::f32,
+                place(q, q.layout.scales_offset, run, 4), by.steps.scale);
+    if (in_parts(q)) {
+      b_.store(memory_type::i32, place(q, q.layout.factors_offset, piece, 4), by.factor);
+      sum = sum * by.factor;
+    }
+    auto byte_of = [&](std::uint32_t offset) {
+      return b_.offset(place(q, offset, run, 16), (b_.warp() << 1) + b_.lane(), 1);
+    };
+    b_.store_if(has_one, memory_type::i8, byte_of(q.layout.low_sums_offset), low_part(sum));
+    b_.store_if(has_one, memory_type::i8, byte_of(q.layout.high_sums_offset), high_part(sum));
+  }
 
   bool in_parts(const quantised_row& q) const { return q.layout.block == 256 && spec_.in_parts; }
 
@@ -277,15 +391,22 @@ class activation_builder {
   }
 
   const activation_spec& spec_;
-  std::uint32_t run_;  // elements that a warp takes at a time
+  const attention_shape* attended_;
+  std::uint32_t run_;  // elements that a warp, or all of them, takes at a time
   std::vector<quantised_row> quantised_;
   builder b_;
+  std::uint32_t maxima_ = 0;  // where warps that share a run leave their largest magnitudes
   val row_, x_, factor_;
+  std::optional<attention_fold> fold_;
 };
 
 }  // namespace
 
 program activation(const activation_spec& spec) { return activation_builder(spec).build(); }
+
+program attended_activation(const attention_shape& shape, const activation_spec& spec) {
+  return activation_builder(spec, &shape).build();
+}
 
 grid activation_grid(const activation_spec& spec, std::uint32_t rows) { return {rows, spec.parts}; }
 

@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include "kernels/contract/scalars.hpp"
+#include "kernels/ops/attention_fold.hpp"
 #include "kernels/ops/attention_parts.hpp"
 #include "kernels/ops/ops.hpp"
 #include "kernels/ops/pages.hpp"
@@ -193,8 +194,7 @@ class partial_builder {
 // One warp for a head of a row: the running state over its chunks in rising order.
 class combine_builder {
  public:
-  explicit combine_builder(const attention_shape& shape)
-      : shape_(shape), b_("attention_combine"), vectors_(shape.head_size / warp_lanes) {}
+  explicit combine_builder(const attention_shape& shape) : shape_(shape), b_("attention_combine") {}
 
   program build() {
     row_ = b_.group_y() + b_.argument_i32(5);
@@ -203,56 +203,20 @@ class combine_builder {
   }
 
  private:
-  // m, l, then the vectors of o.
-  vals load_partial(val chunk) {
-    val p = partial_row(b_, shape_, b_.argument_ptr(0), chunk, b_.group_y(), b_.argument_i32(4),
-                        b_.group_x());
-    vals state = {b_.load(memory_type::f32, b_.offset(p, 4 * shape_.head_size)),
-                  b_.load(memory_type::f32, b_.offset(p, 4 * (shape_.head_size + 1)))};
-    for (std::uint32_t d = 0; d < vectors_; d++)
-      state.push_back(b_.load_lanes(memory_type::f32, b_.offset(p, 4 * warp_lanes * d)));
-    return state;
-  }
-
   void live_row() {
-    const val position = step_input(b_, 1, row_);
-    val first = lshr(first_key_seen(b_, shape_, position), 6), last = lshr(position, 6);
-    vals state = load_partial(first);
-    const val end = last + b_.i32(1);
-    val from = first + b_.i32(1);
-    for (int bits : {3, 2, 1, 0}) {  // 8, 4, 2 and 1 chunks a turn, their loads in flight together
-      const int step = 1 << bits;
-      const val to = bits == 0 ? end : from + (lshr(end - from, bits) << bits);
-      state = b_.loop(from, to, step, state, [&](val chunk, const vals& s) {
-        std::vector<vals> partials;
-        for (int k = 0; k < step; k++) partials.push_back(load_partial(chunk + b_.i32(k)));
-        vals next = s;
-        for (const vals& p : partials) next = folded(next, p);
-        return next;
-      });
-      from = to;
-    }
-    val inverse = contract::rcp(state[1]);
-    val out = b_.offset(b_.offset(b_.argument_ptr(3), row_, 4 * shape_.head_size * shape_.heads),
-                        b_.group_x(), 4 * shape_.head_size);
-    for (std::uint32_t d = 0; d < vectors_; d++)
-      b_.store_lanes(memory_type::f32, b_.offset(out, 4 * warp_lanes * d),
-                     contract::store_rule(state[2 + d] * inverse));
-  }
-
-  vals folded(const vals& state, const vals& partial) {
-    val maximum = b_.select(lt(state[0], partial[0]), partial[0], state[0]);
-    val a = contract::score_weight(state[0], maximum);
-    val b = contract::score_weight(partial[0], maximum);
-    vals next = {maximum};
-    for (std::size_t k = 1; k < state.size(); k++)
-      next.push_back(contract::mix(state[k], a, partial[k], b));
-    return next;
+    const std::uint32_t vectors = shape_.head_size / warp_lanes;
+    attention_fold fold(b_, shape_, b_.argument_ptr(0), b_.group_y(), b_.argument_i32(4),
+                        step_input(b_, 1, row_));
+    const vals o = fold.result(b_.group_x(), b_.i32(0), vectors);
+    const val out =
+        b_.offset(b_.offset(b_.argument_ptr(3), row_, 4 * shape_.head_size * shape_.heads),
+                  b_.group_x(), 4 * shape_.head_size);
+    for (std::uint32_t d = 0; d < vectors; d++)
+      b_.store_lanes(memory_type::f32, b_.offset(out, 4 * warp_lanes * d), o[d]);
   }
 
   const attention_shape& shape_;
   builder b_;
-  std::uint32_t vectors_;
   val row_;
 };
 

@@ -20,7 +20,7 @@ val partial_row(builder& b, const attention_shape& shape, val partials, val chun
 // attention_partial() with a warp for so many rows: 2 to attention_rows().
 program tiled_attention_partial(const attention_shape& shape, std::uint32_t rows);
 
-// attention_partial() with two warps for each head of a pass.
+// attention_partial() with a warp for each head of a pass, and four at least.
 program wide_attention_partial(const attention_shape& shape);
 
 }  // namespace terrane::kernels

@@ -11,13 +11,13 @@
 #include "kernels/contract/scalars.hpp"
 #include "kernels/formats/segment.hpp"
 #include "kernels/ops/ops.hpp"
+#include "kernels/ops/shared_limit.hpp"
 
 namespace terrane::kernels {
 
 namespace {
 
 constexpr std::uint32_t segment_elements = 256;
-constexpr std::uint32_t shared_limit_words = 4096;  // 16 KiB: what every Vulkan device has
 // Asking for weights ahead pays where they are read once and most workgroups start together; but
 // not for more than a device's cache holds of all of them.
 constexpr std::uint32_t prefill_columns = 8, most_groups_together = 1024,

@@ -95,6 +95,7 @@ struct activation_spec {
   // Quantised rows come in pairs: row r as 2r, and what its rounding left, rounded likewise, as
   // 2r + 1. A matrix's products with both add up to those with a row of twice the bits.
   bool in_pairs = false;
+  // Where a workgroup has fewer runs of a block of 256 than its 8 warps, these share each.
   int warps = 8;
   std::uint32_t parts = 1;  // workgroups that share a row
 };
@@ -214,6 +215,12 @@ program whole_attention(const attention_shape& shape);
 // Rows of a tile: 2 or 4; 0 where a shape has no such form.
 std::uint32_t whole_attention_rows(const attention_shape& shape);
 grid whole_attention_grid(const attention_shape& shape, std::uint32_t rows);
+
+// Both in one: what attention_combine() gives, as activation() of a plain row of K = heads *
+// head_size writes it, f32 included if asked for. `spec`: its source and input are not looked at.
+//   0 partials  1 position  2 to 5 as activation's  6 rows  7 row_capacity (i32 value)  8 the first
+//   row (i32 value)
+program attended_activation(const attention_shape& shape, const activation_spec& spec);
 
 // ---- out[i][0..K) = x[index[i]][0..K)
 //   0 x, stride K  1 i32 index[i]  2 out, stride K

@@ -183,7 +183,7 @@ TEST_P(gpu_kernels, activations_in_every_kind) {
       spec.input_stride = 2 * k;
       spec.up_offset = k;
       spec.eps = 1e-5f;
-      spec.warps = k == 576 ? 8 : 2;
+      spec.warps = k == 576 || source == activation_source::geglu ? 8 : 2;
       spec.parts = k == 576 ? 2 : 1;
       spec.in_pairs = source == activation_source::rms_norm;
       spec.in_parts = source == activation_source::geglu;
@@ -239,6 +239,7 @@ TEST_P(gpu_kernels, attention_over_pages) {
     twin& at_once = buffer(4 * std::size_t{rows} * 6 * 64);
     twin& pages = buffer(16);
     twin& norm = noise(4 * std::size_t{64});
+    twin &by_32 = buffer(std::size_t{rows} * 1024), &again = buffer(4 * std::size_t{rows} * 6 * 64);
     upload();
     pages.compared = false;  // its addresses differ
     std::array<std::uint64_t, 2> here = {reinterpret_cast<std::uint64_t>(first.words),
@@ -257,6 +258,12 @@ TEST_P(gpu_kernels, attention_over_pages) {
              {partials, position, count, out, capacity, 0});
     run_both(whole_attention(shape), whole_attention_grid(shape, rows),
              {q, position, session, count, pages, chunks, at_once});
+    activation_spec rounded;
+    rounded.k = 6 * 64;
+    rounded.outputs = {.q8_by_32 = true, .f32 = true};
+    rounded.parts = 2;
+    run_both(attended_activation(shape, rounded), activation_grid(rounded, rows),
+             {partials, position, by_32, 0u, again, by_32, count, capacity, 0});
     compare("attention");
   }
 }

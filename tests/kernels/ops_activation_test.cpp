@@ -148,13 +148,14 @@ TEST(activation, a_row_may_be_shared_by_workgroups) {
     for (auto source : {activation_source::rms_norm, activation_source::swiglu})
       for (std::size_t k : {576, 1536})
         for (std::uint32_t parts : {2u, 5u, 20u})
-          if (target == test_target::interpreter || parts == 5)
-            check_activation(target, source, k, 4, parts);
+          for (int warps : {4, 8})
+            if (target == test_target::interpreter || parts == 5)
+              check_activation(target, source, k, warps, parts);
 }
 
 // Row r as 2r, what rounding it has left as 2r + 1; together they are as good as fifteen bits.
 void check_pairs(test_target target, std::size_t k, std::uint32_t block, std::uint32_t together,
-                 std::uint32_t parts) {
+                 std::uint32_t parts, int warps = 2) {
   SCOPED_TRACE("k " + std::to_string(k) + " block " + std::to_string(block) + " together " +
                std::to_string(together) + " parts " + std::to_string(parts));
   std::mt19937 random(static_cast<std::uint32_t>(k));
@@ -165,7 +166,7 @@ void check_pairs(test_target target, std::size_t k, std::uint32_t block, std::ui
                        .outputs = {.q8_by_32 = block == 32, .q8_by_256 = block == 256},
                        .rows_together = together,
                        .in_pairs = true,
-                       .warps = 2,
+                       .warps = warps,
                        .parts = parts};
   const q8_row_layout layout(spec.k, block, together);
   aligned_buffer<float> x(rows * k);
@@ -196,6 +197,8 @@ TEST(activation, blocks_may_be_rounded_in_parts) {
     for (auto source : {activation_source::plain, activation_source::geglu}) {
       check_activation(target, source, 1024, 2, 1, 1, true);
       check_activation(target, source, 768, 4, 2, 4, true);
+      check_activation(target, source, 768, 8, 3, 4, true);
+      check_activation(target, source, 1280, 8, 2, 1, true);
     }
 }
 
@@ -230,6 +233,7 @@ TEST(activation, rows_may_come_in_pairs_of_what_is_rounded_and_what_that_left) {
     for (std::uint32_t block : {32u, 256u}) {
       check_pairs(target, 512, block, 1, 1);
       check_pairs(target, 768, block, 4, 2);
+      check_pairs(target, 768, block, 1, 3, 8);
       if (block == 32) check_pairs(target, 576, block, 1, 1);
     }
 }

@@ -147,6 +147,47 @@ rope_kv_spec sharing_groups(rope_kv_spec spec) {
   return spec;
 }
 
+// Attention's rows as attended_activation() rounds them: what activation() makes of `out`.
+void check_rounded(test_target target, const attention_shape& shape, floats& out,
+                   std::vector<argument_slot> partials_position_rows, std::uint32_t launched,
+                   std::uint32_t live) {
+  const std::uint32_t k = shape.heads * shape.head_size;
+  activation_spec spec{.k = k,
+                       .input_stride = k,
+                       .outputs = {.q8_by_32 = true, .q8_by_256 = k % 256 == 0, .f32 = true},
+                       .in_parts = true,
+                       .parts = (k + 255) / 256};
+  const q8_row_layout fine(k, 32), coarse(k, 256);
+  struct rounded {
+    rounded(std::size_t rows, std::uint32_t k, const q8_row_layout& a, const q8_row_layout& b)
+        : floats(rows * k), by_32(rows * a.tile_bytes), by_256(rows * b.tile_bytes) {}
+    aligned_buffer<float> floats;
+    aligned_buffer<std::byte> by_32, by_256;
+  } expected(launched, k, fine, coarse), got(launched, k, fine, coarse);
+  std::vector<argument_slot> arguments = {
+      out.data(),      argument_slot(),        expected.by_32.data(),
+      argument_slot(), expected.floats.data(), expected.by_256.data()};
+  run_program(target, activation(spec), arguments, activation_grid(spec, live));
+  arguments = {partials_position_rows[0],
+               partials_position_rows[1],
+               got.by_32.data(),
+               argument_slot(),
+               got.floats.data(),
+               got.by_256.data(),
+               partials_position_rows[2],
+               capacity,
+               0u};
+  for (int warps : {8, 2}) {
+    spec.warps = warps;
+    run_program(target, attended_activation(shape, spec), arguments,
+                activation_grid(spec, launched));
+    EXPECT_EQ(std::memcmp(got.floats.data(), expected.floats.data(), 4 * got.floats.size()), 0);
+    EXPECT_EQ(std::memcmp(got.by_32.data(), expected.by_32.data(), got.by_32.size()), 0);
+    if (k % 256 != 0) continue;
+    EXPECT_EQ(std::memcmp(got.by_256.data(), expected.by_256.data(), got.by_256.size()), 0);
+  }
+}
+
 // Runs one step of rows through the three kernels; the pages may be spread over several tables.
 std::vector<floats> run_step(test_target target, const std::vector<session>& sessions,
                              const std::vector<step_row>& rows,
@@ -229,6 +270,9 @@ std::vector<floats> run_step(test_target target, const std::vector<session>& ses
     run_program(target, whole_attention(shape), whole, whole_attention_grid(shape, launched));
     EXPECT_EQ(std::memcmp(out.data(), at_once.data(), 4 * out.size()), 0);
   }
+  floats attended(out.data(), out.data() + live * width);
+  check_rounded(target, shape, attended, {partials.data(), position.data(), count.data()}, launched,
+                live);
   std::vector<floats> result;
   for (std::size_t r = 0; r < live; r++) {
     for (std::size_t i = 0; i < width; i++)
@@ -285,6 +329,8 @@ TEST(attention, equals_plain_code_for_many_shapes) {
   check_shape(make_spec(12, 1, 96, 96, rope_pairs::halves, 0), 70);
   check_shape(make_spec(2, 1, 128, 64, rope_pairs::adjacent, 0), 70);
   check_shape(make_spec(4, 4, 256, 0, rope_pairs::adjacent, 0), 66);
+  check_shape(make_spec(8, 1, 64, 64, rope_pairs::adjacent, 0), 66);
+  check_shape(make_spec(1, 1, 192, 64, rope_pairs::adjacent, 0), 66);
   check_shape(make_spec(6, 2, 64, 64, rope_pairs::halves, 50), 200);
   check_shape(make_spec(6, 2, 64, 64, rope_pairs::halves, 64), 140);
   check_shape(make_spec(2, 1, 32, 32, rope_pairs::halves, 1), 70);

@@ -44,6 +44,8 @@ inline std::vector<program> model_kernels() {
     spec.in_pairs = false;
     spec.in_parts = true;
     list.push_back(activation(spec));
+    spec.warps = 4;
+    list.push_back(activation(spec));
   }
   const attention_shape shape{
       .heads = 4, .kv_heads = 2, .head_size = 64, .scale = 0.125f, .window = 0};
@@ -62,6 +64,11 @@ inline std::vector<program> model_kernels() {
   list.push_back(attention_partial(shape, {.rows = attention_rows(shape)}));
   list.push_back(attention_combine(shape));
   list.push_back(whole_attention(shape));
+  activation_spec attended;
+  attended.k = shape.heads * shape.head_size;
+  attended.in_parts = true;
+  attended.outputs.add(activation_kind::q8_by_256);
+  list.push_back(attended_activation(shape, attended));
   list.push_back(gather_rows(512));
   list.push_back(logits({.vocabulary = 1000, .stride = 1024, .in_pairs = true}));
   list.push_back(logits({.vocabulary = 992, .stride = 992}));

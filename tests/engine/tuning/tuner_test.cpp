@@ -318,7 +318,7 @@ TEST(device_tuning, few_rows_share_a_gpu) {
   const auto parts = [&](std::uint32_t rows) {
     return std::get<activation_layout>(t.layout({norm, rows}));
   };
-  EXPECT_EQ(parts(1), (activation_layout{8, 2}));
+  EXPECT_EQ(parts(1), (activation_layout{8, 12}));  // a block each
   EXPECT_EQ(parts(64), (activation_layout{8, 1}));
   kernels::activation_spec gate = norm;
   gate.source = kernels::activation_source::swiglu;
