@@ -116,6 +116,7 @@ class lowering {
   id meet(opcode op, id a, id b);  // one step of a reduction
   id exchange(opcode op, id value, std::uint32_t distance);
   id meet_in_shared_memory(opcode op, id value);
+  id of_lane(id value, std::uint32_t lane);
   ids activation_words(const instruction& in, std::size_t words, std::size_t columns);
   id dot(id a, id b, id c, std::uint32_t bits_of_a);
   ids bytes_unsigned(id word);
@@ -138,6 +139,9 @@ class lowering {
   void load_early(const region& r);
   void load_now(const instruction& load, const std::vector<const instruction*>& needed);
   void keep_in_front();
+  void touch_activations(const region& r);
+  std::optional<std::vector<const instruction*>> needed_for(value_id v, const region& body,
+                                                            const region& r) const;
   bool take_early(const instruction& load);
   void set_turn(const instruction& loop, std::uint32_t turn);
   void write_out(const instruction& loop);
@@ -167,6 +171,9 @@ class lowering {
   const bool loads_early_;
   std::vector<maker> makers_;                            // of each value, where loads are early
   std::map<const instruction*, std::deque<ids>> early_;  // what was loaded, by turns to come
+  // What touch_activations() has loaded: lane 0 has the first word of the tile_dot's activations.
+  const instruction* touched_by_ = nullptr;
+  id touched_ = 0;
   std::uint32_t access_ = 0;  // memory operands of every global access besides Aligned
 };
 

@@ -73,25 +73,23 @@ std::uint32_t lowering::short_turns(const instruction& in) const {
   return turns <= most_turns ? static_cast<std::uint32_t>(turns) : 0;
 }
 
-// What has to be computed for the address of a load in `body`, region `r` or a loop in it, in
-// order; nothing where it cannot be yet: it comes from what is loaded, or from what the loop
-// carries.
-std::optional<std::vector<const instruction*>> lowering::needed_for(const instruction& load,
-                                                                    const region& body,
+// What has to be computed for a value that `body`, region `r` or a loop in it, uses, in order;
+// nothing where it cannot be yet: it comes from what is loaded, or from what the loop carries.
+std::optional<std::vector<const instruction*>> lowering::needed_for(value_id v, const region& body,
                                                                     const region& r) const {
-  std::vector<const instruction*> needed = {&load};
-  for (std::size_t k = 0; k < needed.size(); k++) {
-    if (k > 0 && !is_pure(*needed[k])) return std::nullopt;
-    for (value_id v : needed[k]->operands) {
-      const bool carried =
-          &body != &r &&
-          std::find(body.parameters.begin() + 1, body.parameters.end(), v) != body.parameters.end();
-      if (carried) return std::nullopt;
-      const maker& from = makers_[v];
-      if (from.inside != &r && from.inside != &body) continue;
-      if (std::find(needed.begin(), needed.end(), from.in) == needed.end())
-        needed.push_back(from.in);
-    }
+  std::vector<const instruction*> needed;
+  std::vector<value_id> wanted = {v};
+  for (std::size_t k = 0; k < wanted.size(); k++) {
+    const bool carried =
+        &body != &r && std::find(body.parameters.begin() + 1, body.parameters.end(), wanted[k]) !=
+                           body.parameters.end();
+    if (carried) return std::nullopt;
+    const maker& from = makers_[wanted[k]];
+    if (from.inside != &r && from.inside != &body) continue;
+    if (std::find(needed.begin(), needed.end(), from.in) != needed.end()) continue;
+    if (!is_pure(*from.in)) return std::nullopt;
+    needed.push_back(from.in);
+    wanted.insert(wanted.end(), from.in->operands.begin(), from.in->operands.end());
   }
   // Values are numbered in the order of the program.
   std::sort(needed.begin(), needed.end(),
@@ -100,8 +98,7 @@ std::optional<std::vector<const instruction*>> lowering::needed_for(const instru
 }
 
 void lowering::load_now(const instruction& load, const std::vector<const instruction*>& needed) {
-  for (const instruction* in : needed)
-    if (in != &load) lower(*in);
+  for (const instruction* in : needed) lower(*in);
   lower_global(load);
   ids words;
   for (unsigned k = 0; k < load.results; k++) words.push_back(at(load.result + k));
@@ -112,7 +109,7 @@ void lowering::load_early(const region& r) {
   if (!loads_early_) return;
   std::size_t words = 0, loads = 0;
   auto load = [&](const instruction& in, const region& body) {
-    const auto needed = needed_for(in, body, r);
+    const auto needed = needed_for(in.operands[0], body, r);
     if (!needed || words + in.results > most_words) return;
     words += in.results;
     loads++;
@@ -128,7 +125,37 @@ void lowering::load_early(const region& r) {
         if (is_weight_load(inner)) load(inner, in.regions[0]);
     }
   }
-  if (loads >= fewest_loads) keep_in_front();
+  if (loads < fewest_loads) return;
+  touch_activations(r);
+  keep_in_front();
+}
+
+// A segment's activations are words that all lanes want, 256 bytes after each other: too many for
+// registers while weights are under way. One load, of a word in each eight bytes, brings them into
+// the near cache meanwhile. A compiler leaves out what nobody uses, so its first word is used.
+void lowering::touch_activations(const region& r) {
+  if (options_.subgroup_lanes != warp_lanes) return;
+  constexpr std::size_t touched_bytes = std::size_t{2} * 4 * warp_lanes;
+  const instruction *first = nullptr, *in_loop = nullptr;
+  std::size_t bytes = 0;
+  for (const instruction& in : r.body) {
+    if (!reads_weights_in_short_turns(in)) continue;
+    for (const instruction& inner : in.regions[0].body) {
+      if (inner.op != opcode::tile_dot) continue;
+      bytes += std::size_t{short_turns(in)} * 4 * (inner.operands.size() - 3);
+      if (first != nullptr) continue;
+      first = &inner;
+      in_loop = &in;
+    }
+  }
+  if (bytes != touched_bytes) return;
+  const auto needed = needed_for(first->operands[1], in_loop->regions[0], r);
+  if (!needed) return;
+  set_turn(*in_loop, 0);
+  for (const instruction* in : *needed) lower(*in);
+  touched_ =
+      load_element(memory_type::i32, moved_by_lane(address_of(first->operands[1]), lane_, 8));
+  touched_by_ = first;
 }
 
 // Such a loop is written out.

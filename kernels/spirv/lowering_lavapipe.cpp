@@ -23,9 +23,6 @@ bool lowering::shares_words() const { return options_.lavapipe && options_.subgr
 
 // Words that all lanes want: each lane of a subgroup loads one, then they are passed round.
 lowering::ids lowering::share_words(address from, std::size_t count) {
-  m_.capability(spv::Capability::GroupNonUniform);
-  m_.capability(spv::Capability::GroupNonUniformShuffle);
-  id scope = m_.u32_constant(word(spv::Scope::Subgroup));
   ids all;
   std::uint32_t width = options_.subgroup_lanes;
   id lane = m_.once(Op::OpBitwiseAnd, m_.u32(), {local_index_, m_.u32_constant(width - 1)});
@@ -36,9 +33,7 @@ lowering::ids lowering::share_words(address from, std::size_t count) {
       which = m_.once(Op::OpExtInst, m_.u32(),
                       {m_.extended_set(), GLSLstd450UMin, lane, m_.u32_constant(here - 1)});
     id mine = load_element(memory_type::i32, moved_by_lane(moved(from, 4 * first), which, 4));
-    for (std::uint32_t k = 0; k < here; k++)
-      all.push_back(
-          m_.emit(Op::OpGroupNonUniformShuffle, m_.u32(), {scope, mine, m_.u32_constant(k)}));
+    for (std::uint32_t k = 0; k < here; k++) all.push_back(of_lane(mine, k));
   }
   return all;
 }

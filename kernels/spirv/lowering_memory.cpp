@@ -357,6 +357,14 @@ void lowering::lower_tile_map(const instruction& in) {
   }
 }
 
+// A lane's value, for all lanes of its subgroup.
+id lowering::of_lane(id value, std::uint32_t lane) {
+  m_.capability(spv::Capability::GroupNonUniform);
+  m_.capability(spv::Capability::GroupNonUniformShuffle);
+  const id scope = m_.u32_constant(word(spv::Scope::Subgroup));
+  return m_.emit(Op::OpGroupNonUniformShuffle, m_.u32(), {scope, value, m_.u32_constant(lane)});
+}
+
 // The words of x that a tile_dot wants: column by column.
 lowering::ids lowering::activation_words(const instruction& in, std::size_t words,
                                          std::size_t columns) {
@@ -372,6 +380,10 @@ lowering::ids lowering::activation_words(const instruction& in, std::size_t word
     address x = column_address(address_of(in.operands[1]), in.operands[2], c);
     const ids column = shares_words() ? share_words(x, words) : words_at(x, words, alignment);
     all.insert(all.end(), column.begin(), column.end());
+  }
+  if (touched_by_ == &in) {
+    touched_by_ = nullptr;
+    all[0] = of_lane(touched_, 0);
   }
   return all;
 }

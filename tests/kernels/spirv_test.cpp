@@ -158,8 +158,9 @@ TEST(spirv, words_behind_a_table_are_loaded_together) {
   EXPECT_EQ(vector_loads(emit_spirv(b.finish(), {}), 4), 1U);
 }
 
-// Loads of four words before the first product, of a matrix of K = 512 (two segments).
-std::size_t loads_in_front(std::uint32_t ggml_type, std::uint32_t columns, bool early) {
+// A matrix of K = 512 (two segments).
+std::vector<std::uint32_t> matrix_module(std::uint32_t ggml_type, std::uint32_t columns,
+                                         bool early) {
   linear_spec spec;
   spec.k = 512;
   spec.output_stride = 32;
@@ -170,7 +171,12 @@ std::size_t loads_in_front(std::uint32_t ggml_type, std::uint32_t columns, bool 
   way.subgroup_lanes = 32;
   way.integer_dot = true;
   way.load_early = early;
-  std::vector<std::uint32_t> module = emit_spirv(linear(spec), way);
+  return emit_spirv(linear(spec), way);
+}
+
+// Loads of four words before the first product.
+std::size_t loads_in_front(std::uint32_t ggml_type, std::uint32_t columns, bool early) {
+  std::vector<std::uint32_t> module = matrix_module(ggml_type, columns, early);
   for (std::size_t at = 5; at < module.size(); at += module[at] >> 16) {
     const auto op = static_cast<spv::Op>(module[at] & 0xffffu);
     if (op != spv::Op::OpSDot && op != spv::Op::OpSUDot) continue;
@@ -190,6 +196,22 @@ TEST(spirv, weights_are_loaded_before_the_first_product) {
   EXPECT_LT(loads_in_front(q6_k, 1, false), 13U);
   EXPECT_EQ(loads_in_front(q4_k, 8, true), loads_in_front(q4_k, 8, false))
       << "many columns need the registers";
+}
+
+// A load in front of the products asks for all of a segment's activations; its first word is used.
+TEST(spirv, activations_are_asked_for_beside_the_weights) {
+  constexpr std::uint32_t q8_0 = 8, q4_k = 12, q6_k = 14;
+  const auto shuffles = [](std::uint32_t type, std::uint32_t columns, bool early) {
+    const std::vector<std::uint32_t> module = matrix_module(type, columns, early);
+    std::size_t count = 0;
+    for (std::size_t at = 5; at < module.size(); at += module[at] >> 16)
+      if (static_cast<spv::Op>(module[at] & 0xffffu) == spv::Op::OpGroupNonUniformShuffle) count++;
+    return count;
+  };
+  for (std::uint32_t type : {q8_0, q4_k, q6_k}) EXPECT_EQ(shuffles(type, 1, true), 1U) << type;
+  EXPECT_EQ(shuffles(q4_k, 2, true), 1U);
+  EXPECT_EQ(shuffles(q4_k, 1, false), 0U);
+  EXPECT_EQ(shuffles(q4_k, 8, true), 0U) << "many columns need the registers";
 }
 
 TEST(spirv, a_reduction_takes_scratch_only_where_lanes_cannot_shuffle) {
