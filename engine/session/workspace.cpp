@@ -19,6 +19,15 @@ std::vector<float> make_rope_table(const rope_settings& rope, std::uint32_t posi
   return kernels::rope_table(p, positions);
 }
 
+// What the model's matrices multiply with: activations of other kinds have no room.
+kernels::activation_set activations_of(const model& of) {
+  kernels::activation_set set;
+  for (const weight_block& block : of.blocks())
+    for (const block_tensor& t : block.tensors)
+      if (t.format != nullptr) set.add(t.format->activations);
+  return set;
+}
+
 result<void> write_zeros(device& on, device_memory& to, std::uint64_t bytes) {
   const std::vector<std::byte> zeros(std::min<std::uint64_t>(bytes, 4U << 20));
   for (std::uint64_t at = 0; at < bytes; at += zeros.size()) {
@@ -63,16 +72,18 @@ workspace::workspace(device& on, const model& of, const workspace_shape& shape)
   areas_.hidden = area(rows * c.hidden * 4);
   areas_.branch = area(rows * c.hidden * 4);
   areas_.selected = area(std::uint64_t{shape.logit_rows()} * c.hidden * 4);
-  auto q8_area = [&](std::uint32_t block) {
+  const kernels::activation_set needed = activations_of(of);
+  auto q8_area = [&](std::uint32_t block, bool is_needed) {
     std::uint32_t row = 0;
+    if (!is_needed) return area(0);
     for (std::uint32_t k : {c.hidden, static_cast<std::uint32_t>(q), c.feed_forward})
       if (k % block == 0) row = std::max(row, kernels::q8_row_layout(k, block).row_bytes());
     return area(std::max<std::uint64_t>(rows, 2 * shape.logit_rows()) * row);
   };
-  areas_.q8_by_32 = q8_area(32);
-  areas_.q8_by_256 = q8_area(256);
-  areas_.f16 = area(rows * widest * 4);
-  areas_.f32 = area(rows * widest * 4);
+  areas_.q8_by_32 = q8_area(32, needed.q8_by_32);
+  areas_.q8_by_256 = q8_area(256, needed.q8_by_256);
+  areas_.f16 = area(needed.f16 ? rows * widest * 4 : 0);
+  areas_.f32 = area(needed.f32 ? rows * widest * 4 : 0);
   areas_.qkv = area(rows * qkv_stride_ * 4);
   areas_.q = area(rows * q * 4);
   areas_.attended = area(rows * q * 4);

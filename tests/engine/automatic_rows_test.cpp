@@ -3,6 +3,7 @@
 
 #include "engine/device/cpu/cpu_device.hpp"
 #include "engine/placement/scratch.hpp"
+#include "engine/session/workspace.hpp"
 #include "tests/bench/forwarding_device.hpp"
 #include "tests/bench/synth.hpp"
 #include "tests/engine/gguf/temporary_folder.hpp"
@@ -69,6 +70,20 @@ TEST_F(automatic_rows_of_a_step, are_no_fewer_with_a_long_context) {
   card large(64 * gib);
   options_.context_tokens = 16384;
   EXPECT_EQ(rows({&large}), 2048U);
+}
+
+// Rows of activations in kinds that no matrix takes would be half of a step's memory.
+TEST_F(automatic_rows_of_a_step, have_activations_in_the_kinds_that_matrices_take) {
+  card large(64 * gib);
+  const workspace_shape shape{.context_tokens = 512};
+  const auto space = workspace::on_paper(large, *model_, shape);
+  EXPECT_GT(space->at().q8_by_32.bytes, 0U);
+  EXPECT_EQ(space->at().q8_by_256.bytes, 0U);
+  EXPECT_EQ(space->at().f16.bytes + space->at().f32.bytes, 0U);
+  const auto path = folder_.at("tiny_f16.gguf");
+  ASSERT_TRUE(bench::synthesize("tiny", "F16", path, 1));
+  const std::unique_ptr<const model> halves = model::open(path).value();
+  EXPECT_GT(workspace::on_paper(large, *halves, shape)->at().f16.bytes, 0U);
 }
 
 }  // namespace
