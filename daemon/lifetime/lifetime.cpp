@@ -253,7 +253,7 @@ void lifetime::pass_time() {
 
 void lifetime::look() {
   loop_->tick();
-  if (!std::exchange(looked_, true)) answers_.tell_what_cannot_act();
+  if (!std::exchange(looked_, true)) answers_.begin_to_tell_what_cannot_act();
 }
 
 void lifetime::begin_load() {

@@ -56,7 +56,9 @@ class service final : public ipc::control_service {
   // thread.
   void reload_policies(std::function<void()> ended);
   // Puts among the standing warnings what of the policies in force can never act on this machine,
-  // by the newest snapshot; for the first one, and with each reload. Once ready.
+  // by the newest snapshot, as each reload does. Once ready. The first returns at once and leaves
+  // it to the thread of reloads: what is told last is then of the set in force.
+  void begin_to_tell_what_cannot_act();
   void tell_what_cannot_act();
   // Told of each set that was taken, on another thread, the newest last.
   void on_reload(std::function<void(policies::policy_set_ptr)> told) { told_ = std::move(told); }

@@ -71,6 +71,10 @@ policies::policy_set::load_result<service::reloaded> service::reload_now() {
   return out;
 }
 
+void service::begin_to_tell_what_cannot_act() {
+  reloader_.add([this] { tell_what_cannot_act(); });
+}
+
 void service::tell_what_cannot_act() {
   std::string text;
   for (const policies::diagnostic& d :

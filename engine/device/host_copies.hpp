@@ -1,5 +1,5 @@
 // Many copies between this process and a device as one operation, for devices on which each alone
-// would wait for the card. Found by dynamic_cast; complete on return; any thread.
+// would wait for the card. Found by dynamic_cast; complete on return.
 //
 // What passes through this process it copies by itself, or by threads that have nothing else to do:
 // one thread copies a page less quickly than a card reads it.
@@ -27,7 +27,8 @@ struct host_copy {
   std::size_t bytes = 0;
 };
 
-// Whoever copies within this process; complete on return.
+// Whoever copies within this process; complete on return. A device that is one is used by the
+// thread that submits to it, while none of its lists runs.
 class host_copier {
  public:
   virtual ~host_copier() = default;
@@ -39,6 +40,7 @@ class host_copier {
 // The thread that calls; any thread.
 host_copier& copier_of_caller();
 
+// Any thread that may use `by`.
 class copies_many {
  public:
   virtual ~copies_many() = default;

@@ -17,6 +17,7 @@ struct kv_page::arena {
   std::mutex guard;
   std::bitset<arena_pages> used;
   struct slot {
+    // A page, its counts of owners and the allocator (checked where it allocates).
     alignas(std::max_align_t) std::array<std::byte, 96> bytes;
   };
   std::array<slot, arena_pages> slots;  // of the pages themselves, with their counts of owners
@@ -44,14 +45,14 @@ struct kv_page::arena {
 // Has shared_ptr keep a page and its count of owners in the page's slot of its arena. The slot is
 // free again when shared_ptr has done with it, after the page's end.
 template <class T>
-struct kv_page::place {
+struct kv_page::slot_allocator {
   using value_type = T;
   std::shared_ptr<arena> in;
   std::uint32_t index;
 
-  place(std::shared_ptr<arena> of, std::uint32_t at) : in(std::move(of)), index(at) {}
+  slot_allocator(std::shared_ptr<arena> of, std::uint32_t at) : in(std::move(of)), index(at) {}
   template <class U>
-  place(const place<U>& other) : in(other.in), index(other.index) {}
+  slot_allocator(const slot_allocator<U>& other) : in(other.in), index(other.index) {}
   T* allocate(std::size_t) {
     static_assert(sizeof(T) <= sizeof(arena::slot) && alignof(T) <= alignof(arena::slot));
     return reinterpret_cast<T*>(in->slots[index].bytes.data());
@@ -62,7 +63,7 @@ struct kv_page::place {
     new (at) U(std::forward<Arguments>(arguments)...);
   }
   template <class U>
-  bool operator==(const place<U>& other) const {
+  bool operator==(const slot_allocator<U>& other) const {
     return in == other.in && index == other.index;
   }
 };
@@ -79,8 +80,9 @@ result<kv_page_ptr> page_pool::take(std::uint32_t layer) {
   auto& arenas = layers_[layer];
   std::erase_if(arenas, [](const auto& a) { return a.expired(); });
   auto page = [&](std::shared_ptr<kv_page::arena> a, std::uint32_t index) {
-    const kv_page::place<kv_page> place(a, index);
-    return std::allocate_shared<kv_page>(place, std::move(a), index * page_bytes_, device_index_);
+    const kv_page::slot_allocator<kv_page> in_its_slot(a, index);
+    return std::allocate_shared<kv_page>(in_its_slot, std::move(a), index * page_bytes_,
+                                         device_index_);
   };
   for (const auto& weak : arenas)
     if (auto a = weak.lock())

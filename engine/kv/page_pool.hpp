@@ -30,7 +30,7 @@ class kv_page {
   friend class page_pool;
   struct arena;
   template <class T>
-  struct place;
+  struct slot_allocator;
   kv_page(std::shared_ptr<arena> of, std::size_t offset, std::uint32_t on)
       : arena_(std::move(of)), offset_(offset), device_(on) {}
   std::shared_ptr<arena> arena_;

@@ -487,8 +487,8 @@ result<void> mover::copy_pages(move_job& job) {
   return send();
 }
 
-// Copies between cards and within one take time of the cards that compute replies, and copies of a
-// processor its memory's. Where it is felt they rest after each batch.
+// Copies on a card take its time from replies, and copies through the host take memory bandwidth
+// from those that a CPU computes. Where it is felt they rest after each batch.
 void mover::rest(move_job& job) {
   constexpr double longest_nap_ms = 2;
   while (!job.unasked && !job.cancelled) {

@@ -145,12 +145,15 @@ bool step_loop::survey(move_job& job) {
   for (const auto& s : sessions_) add_pages(job, *s);
   job.where_after = residency_after(job.parts_after, &job);
   job.devices_now.assign(plan_->devices().begin(), plan_->devices().end());
-  // What comes next is most likely what came just now: a step whose size is not recorded waits for
-  // that, after the pause.
+  // What comes next is most likely what came just now, or of a prompt the first rows of a new pace:
+  // a step whose size is not recorded waits for that, after the pause.
   const std::uint32_t most_chunks = shape_.pages_per_slot();
+  const std::uint32_t first_rows = first_pace().rows_alone();
   job.sizes.clear();
-  for (std::uint32_t chunks : {last_size_.chunks, std::min(last_size_.chunks * 2, most_chunks)})
+  for (std::uint32_t chunks : {last_size_.chunks, std::min(last_size_.chunks * 2, most_chunks)}) {
     job.sizes.push_back({last_size_.rows, chunks, last_size_.logits});
+    if (first_rows < last_size_.rows) job.sizes.push_back({first_rows, chunks, last_size_.logits});
+  }
   std::ranges::copy(plan_->recent(), std::back_inserter(job.sizes));
   job.surveyed = state;
   job.ready = std::all_of(job.pages.begin(), job.pages.end(), [](const page_move& m) {

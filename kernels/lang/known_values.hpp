@@ -1,5 +1,6 @@
 // What is known of the integers and addresses of a program without running it: powers of two that
-// divide them, and an upper bound. It tells where words may be loaded 8 or 16 bytes at a time.
+// divide them, and an upper bound. It tells where words may be loaded or stored 8 or 16 bytes
+// at a time.
 // Belongs to one program; one thread. For lowerings.
 #pragma once
 

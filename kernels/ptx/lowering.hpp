@@ -96,7 +96,7 @@ class lowering {
   llvm::Value* moved(llvm::Value* pointer, llvm::Value* index, std::uint32_t scale);
   llvm::Value* column_address(llvm::Value* pointer, llvm::Value* stride, llvm::Value* column);
   llvm::Value* load_element(memory_type mem, llvm::Value* pointer);
-  // `known_alignment`: what is known to divide the address, as that of neighbours is not.
+  // `known_alignment`: a power of two that is known to divide the address.
   void store_element(memory_type mem, llvm::Value* pointer, llvm::Value* value,
                      std::uint32_t known_alignment = 1);
   // `count` i32 words at an address that `alignment` divides.

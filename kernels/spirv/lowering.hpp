@@ -23,6 +23,10 @@ namespace terrane::kernels::spirv {
 // accesses take part in the memory model's synchronisation, others stay free of it.
 bool reads_what_it_wrote(const program& p);
 
+// Tiles of so many columns need the registers themselves: loads are neither early nor by fours,
+// with which prompts are read slower (tests/bench/README.md, Vulkan).
+inline constexpr std::size_t many_columns = 8;
+
 class lowering {
  public:
   lowering(const program& p, const spirv_options& options);
@@ -127,6 +131,7 @@ class lowering {
   struct maker {
     const instruction* in = nullptr;
     const region* inside = nullptr;
+    std::size_t place = 0;  // in the order of the program
   };
   void note_makers(const region& r);
   bool has_registers_for_loads() const;
@@ -170,6 +175,7 @@ class lowering {
   id shared_ = 0, turn_ = 0;
   const bool loads_early_;
   std::vector<maker> makers_;                            // of each value, where loads are early
+  std::size_t noted_ = 0;                                // instructions in it
   std::map<const instruction*, std::deque<ids>> early_;  // what was loaded, by turns to come
   // What touch_activations() has loaded: lane 0 has the first word of the tile_dot's activations.
   const instruction* touched_by_ = nullptr;

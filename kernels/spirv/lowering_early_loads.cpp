@@ -16,7 +16,6 @@ namespace {
 constexpr std::size_t most_words = 64;  // a lane's registers that hold what is under way
 constexpr std::size_t fewest_loads = 2;
 constexpr std::int64_t most_turns = 8;
-constexpr int many_columns = 8;  // of tiles: they need the registers
 
 bool is_weight_load(const instruction& in) {
   return (in.op == opcode::load_lanes || in.op == opcode::load_lanes_x4) && in.imm != 0;
@@ -46,12 +45,12 @@ bool holds_back(const instruction& in) {
 
 void lowering::note_makers(const region& r) {
   for (const instruction& in : r.body) {
-    for (unsigned k = 0; k < in.results; k++) makers_[in.result + k] = {&in, &r};
+    const std::size_t place = noted_++;
+    for (unsigned k = 0; k < in.results; k++) makers_[in.result + k] = {&in, &r, place};
     for (const region& inner : in.regions) note_makers(inner);
   }
 }
 
-// Tiles of many columns need the registers themselves.
 bool lowering::has_registers_for_loads() const {
   return std::none_of(p_.values.begin(), p_.values.end(),
                       [](const value_type& t) { return t.columns >= many_columns; });
@@ -91,9 +90,9 @@ std::optional<std::vector<const instruction*>> lowering::needed_for(value_id v, 
     needed.push_back(from.in);
     wanted.insert(wanted.end(), from.in->operands.begin(), from.in->operands.end());
   }
-  // Values are numbered in the order of the program.
-  std::sort(needed.begin(), needed.end(),
-            [](const instruction* a, const instruction* b) { return a->result < b->result; });
+  std::sort(needed.begin(), needed.end(), [&](const instruction* a, const instruction* b) {
+    return makers_[a->result].place < makers_[b->result].place;
+  });
   return needed;
 }
 

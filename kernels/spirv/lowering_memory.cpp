@@ -368,9 +368,6 @@ id lowering::of_lane(id value, std::uint32_t lane) {
 // The words of x that a tile_dot wants: column by column.
 lowering::ids lowering::activation_words(const instruction& in, std::size_t words,
                                          std::size_t columns) {
-  // With many columns registers are what is short: prompts are read slower where words come by
-  // fours (tests/bench/README.md, Vulkan).
-  constexpr std::size_t many_columns = 8;
   const std::uint32_t alignment =
       columns < many_columns
           ? std::min(divisors_.divisor(in.operands[1]), divisors_.divisor(in.operands[2]))

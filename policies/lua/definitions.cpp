@@ -57,7 +57,9 @@ double limit_at(lua_State* L, int index, const metric_entry& m) {
     const bool fits = number >= 0 && (m.measured_in != unit::ratio || number <= 1);
     if (fits) return number;
     luaL_error(L, "%f is no limit for %s, which is %s", number, m.name.data(),
-               m.measured_in == unit::ratio ? "from 0 to 1 (or write \"92%\")" : "never negative");
+               m.measured_in != unit::ratio ? "never negative"
+               : may_pass_the_whole(m)      ? "from 0 to 1, or with its sign, as \"105%\""
+                                            : "from 0 to 1 (or write \"92%\")");
   }
   const parsed<double> value = parse_value(text_at(L, index), m);
   if (!value) luaL_error(L, "%s", value.error().c_str());

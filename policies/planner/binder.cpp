@@ -182,14 +182,13 @@ candidate binder::describe_candidate(const intent& i, const pass& p) const {
 
 // Where parts are once all is done that was planned before and in this pass.
 whereabouts binder::after(const pass& p) const {
-  return [this, &p](const part_state& part) -> std::string {
+  return [this, &p, moving = moves_under_way(now_, state_)](const part_state& part) -> std::string {
     const subject_ref subject{subject_kind::part, part.name};
     if (const auto at = taken_.find(subject); at != taken_.end()) return at->second;
     for (const planned_move& m : p.accepted)
       if (m.kind == subject_kind::part && m.subject == part.name) return m.to;
-    for (const auto& [id, issued] : state_.issued)
-      if (issued.move.kind == subject_kind::part && issued.move.subject == part.name)
-        return issued.move.to;
+    for (const move_under_way& m : moving)
+      if (m.kind == subject_kind::part && m.subject == part.name) return m.to;
     return part.device;
   };
 }

@@ -144,6 +144,9 @@ parsed<double> parse_number(std::string_view text, unit u, double most_of_whole)
   if (parts->symbol.empty()) {
     if (u == unit::ratio && parts->number > 1) {
       const std::string number(trimmed(text));
+      if (most_of_whole > 1)
+        return tl::unexpected("'" + number + "' needs its sign: " + number + "%, or " +
+                              with_digits(100 * parts->number, "%"));
       return tl::unexpected("'" + number + "' is more than the whole; did you mean " + number +
                             "%?");
     }

@@ -2,6 +2,7 @@
 // alone but for an arena's own.
 #include "engine/kv/page_pool.hpp"
 
+#include <atomic>
 #include <set>
 #include <thread>
 
@@ -55,18 +56,23 @@ TEST_F(kv_pages, that_return_are_given_out_again_without_the_heap) {
 
 // A page's place is not given out before its last owner has done with it.
 TEST_F(kv_pages, are_taken_and_returned_by_several_threads_at_once) {
+  std::atomic<bool> given_twice = false;
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; t++) {
-    threads.emplace_back([this] {
+    threads.emplace_back([this, t, &given_twice] {
+      const auto own = static_cast<std::byte>(t + 1);
       for (int k = 0; k < 2000; k++) {
         kv_page_ptr page = *pool.take(0), other = page;
-        page->memory().host()[page->offset()] = std::byte{1};
+        std::byte& first = page->memory().host()[page->offset()];
+        first = own;
         page.reset();
-        other->memory().host()[other->offset()] = std::byte{0};
+        std::this_thread::yield();
+        if (first != own) given_twice = true;
       }
     });
   }
   for (std::thread& t : threads) t.join();
+  EXPECT_FALSE(given_twice);
   EXPECT_EQ(on->used_bytes(memory_use::kv), 0u);
 }
 

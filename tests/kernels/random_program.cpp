@@ -298,12 +298,14 @@ void generator::load() {
 
 void generator::load_vector() {
   if (chance(40)) {
-    for (const val& v : b_.load_lanes_x4(input_pointer(16, spread::warp))) offer(v);
+    const val from = input_pointer(16, spread::warp);
+    for (const val& v : chance(50) ? b_.stream_lanes_x4(from) : b_.load_lanes_x4(from)) offer(v);
     return;
   }
   memory_type mem = pick_memory();
   auto size = static_cast<std::uint32_t>(byte_size(mem));
-  val v = b_.load_lanes(mem, input_pointer(size, spread::warp));
+  const val from = input_pointer(size, spread::warp);
+  val v = chance(50) ? b_.stream_lanes(mem, from) : b_.load_lanes(mem, from);
   offer(mem == memory_type::f32 ? clean(v) : v);
 }
 

@@ -63,15 +63,18 @@ struct tied_weights : testing::Test {
     p.shared = 0;
     p.shared_bytes = static_cast<std::uint64_t>(1 * gib);
   }
+  std::vector<move_in_progress> moving;
   decision moved(const std::string& what, const std::string& until,
                  const std::string& mode = "enforce") {
     pipeline_state state;
+    snapshot now = m.at(0);
+    now.moving = moving;
     return evaluate(*set_of("  - name: full\n    for_each: gpu\n    mode: " + mode +
                             "\n    enter: {metric: vram.used_ratio, above: 90%}\n"
                             "    leave: {metric: vram.used_ratio, below: 80%}\n"
                             "    do: {move: " +
                             what + ", until: " + until + ", to: cpu}\n"),
-                    m.at(0), state);
+                    now, state);
   }
 };
 
@@ -104,6 +107,19 @@ TEST_F(tied_weights, count_once_in_shadow_mode_too) {
   std::uint64_t bytes = 0;
   for (const planned_move& one : moved("parts", "all", "shadow").planned.shadow) bytes += one.bytes;
   EXPECT_EQ(bytes, static_cast<std::uint64_t>(901 * mib + 1 * gib));
+}
+
+// What a person moves is gone from there soon, too.
+TEST_F(tied_weights, what_is_on_its_way_by_hand_does_not_stay) {
+  move_in_progress by_hand;
+  by_hand.id = 7;
+  by_hand.subject = "embedding";
+  by_hand.from = "vulkan:a";
+  by_hand.to = "cpu";
+  moving.push_back(by_hand);
+  const decision d = moved("head", "leave");
+  ASSERT_EQ(d.planned.moves.size(), 1u);
+  EXPECT_EQ(d.planned.moves[0].subject, "head");
 }
 
 TEST_F(tied_weights, what_min_stay_keeps_beside_it_does_not_leave) {

@@ -142,6 +142,9 @@ TEST(quantity, a_share_of_a_mark_may_be_more_than_that) {
     }
     // Without its symbol it could be meant as one of 105.
     EXPECT_FALSE(parse_value("105", m).has_value()) << m.name;
+    EXPECT_EQ(parse_value("1.05", m).error(),
+              may_pass ? "'1.05' needs its sign: 1.05%, or 105%"
+                       : "'1.05' is more than the whole; did you mean 1.05%?");
     EXPECT_DOUBLE_EQ(*parse_value("0.92", m), 0.92) << m.name;
   }
   EXPECT_DOUBLE_EQ(*parse_value("85C", metric(metric_id::temp_c)), 85);

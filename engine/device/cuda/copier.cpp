@@ -83,8 +83,9 @@ result<void> copier::send(lane& l, half& h, bool to_card, host_copier& by) {
   }
   result<void> recorded = card_.check(cu.cuEventRecord(h.copied, l.stream), "cuEventRecord");
   h.sent = true;
-  if (!ok) h.ranges.clear();  // nothing is brought of a half that does not come whole
-  return ok ? recorded : ok;
+  if (ok) ok = recorded;
+  if (!ok) h.ranges.clear();  // nothing is brought of a half that may not have come whole
+  return ok;
 }
 
 // Until a half may be used again; brings what was read into it, unless something went wrong.

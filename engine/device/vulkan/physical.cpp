@@ -167,7 +167,9 @@ void choose_code(const reported& r, physical_device& d) {
     d.code.subgroup_lanes = std::clamp(wanted, least, most);
     d.size_subgroups = true;
   }
-  d.code.load_early = !software && d.code.subgroup_lanes == wanted;
+  // Other devices have not been measured with early loads.
+  d.code.load_early =
+      r.properties12.driverID == VK_DRIVER_ID_NVIDIA_PROPRIETARY && d.code.subgroup_lanes == wanted;
   d.subgroup_extension = !r.at_least(VK_API_VERSION_1_3);
 }
 

@@ -1,4 +1,5 @@
 // A CUDA device beside a processor: what passes through the host is copied by whoever may.
+#include <algorithm>
 #include <vector>
 
 #include "engine/device/copies.hpp"
@@ -48,6 +49,12 @@ class cuda_and_a_processor : public cuda_device {
   void forget() {
     for (const copy_range& r : back) std::fill_n(ours->host() + r.to_offset, r.bytes, std::byte{0});
   }
+  bool nothing_came() {
+    return std::ranges::all_of(back, [&](const copy_range& r) {
+      const std::byte* to = ours->host() + r.to_offset;
+      return std::all_of(to, to + r.bytes, [](std::byte b) { return b == std::byte{0}; });
+    });
+  }
   bool came_back() { return std::equal(sent.begin(), sent.end(), ours->host()); }
 
   counting_processor processor;
@@ -77,9 +84,14 @@ TEST_F(cuda_and_a_processor, workers_are_left_alone_otherwise) {
 }
 
 TEST_F(cuda_and_a_processor, nothing_is_brought_after_a_copy_that_failed) {
-  fake.fail_once["cuMemcpyDtoHAsync"] = CUDA_ERROR_ILLEGAL_ADDRESS;
-  EXPECT_FALSE(copy_between_idle(*card, processor, back).has_value());
-  EXPECT_EQ(processor.copied, 0u);
+  ASSERT_TRUE(copy_between(processor, *card, there).has_value());
+  for (const char* call : {"cuMemcpyDtoHAsync", "cuEventRecord"}) {
+    forget();
+    fake.fail_once[call] = CUDA_ERROR_ILLEGAL_ADDRESS;
+    EXPECT_FALSE(copy_between_idle(*card, processor, back).has_value()) << call;
+    EXPECT_EQ(processor.copied, 0u) << call;
+    EXPECT_TRUE(nothing_came()) << call;
+  }
 }
 
 }  // namespace
