@@ -87,6 +87,13 @@ class device_kernel {
 // Where a device runs the workgroups of a phase in turn: those side by side in x first, or in y.
 enum class group_order : std::uint8_t { x_first, y_first };
 
+// Memory that the workgroups of a phase read in the order of x, each some of its equal parts.
+struct read_in_order {
+  std::uint64_t address = 0, bytes = 0;
+  std::uint32_t parts = 0;
+  bool operator==(const read_in_order&) const = default;
+};
+
 // One phase: a kernel over a grid of workgroups. It sees the memory written by the phases before
 // it.
 struct dispatch {
@@ -95,6 +102,8 @@ struct dispatch {
   std::uint32_t groups_y = 1;
   std::array<std::uint64_t, kernels::max_arguments> arguments{};
   group_order order = group_order::x_first;  // a device that runs them all at once need not heed it
+  // Matrices, one after another, for a device that has time to fetch them before the phase.
+  std::array<read_in_order, 3> matrices{};
   bool operator==(const dispatch&) const = default;
 };
 

@@ -73,18 +73,17 @@ kernels::activation_set part_recorder::kinds(std::initializer_list<tensor_place>
 
 void part_recorder::append(const std::string& key, const std::function<kernels::program()>& make,
                            kernels::grid grid, std::initializer_list<std::uint64_t> arguments,
-                           group_order order) {
+                           dispatch like) {
   if (failure_ || library_ == nullptr) return;
   result<const device_kernel*> kernel = library_->get(key, make);
   if (!kernel) {
     failure_ = kernel.error();
     return;
   }
-  dispatch d;
+  dispatch d = std::move(like);
   d.kernel = *kernel;
   d.groups_x = grid.x;
   d.groups_y = grid.y;
-  d.order = order;
   std::copy(arguments.begin(), arguments.end(), d.arguments.begin());
   phases_.push_back(d);
 }
@@ -175,26 +174,29 @@ void part_recorder::record(const product& p) {
   spec.in_parts = made_in_parts_ && kinds(p.matrices).q8_by_256;
   spec.add_residual = p.added;
   const workspace::areas& at = workspace_.at();
-  std::array<std::uint64_t, 3> weights{};
+  dispatch d;
   std::string key;
   std::uint32_t offset = 0;
   for (tensor_place m : p.matrices) {
     const block_tensor& t = tensor(m);
     spec.k = static_cast<std::uint32_t>(t.k);
-    weights[spec.matrices.size()] = address(m);
+    d.matrices[spec.matrices.size()] = {address(m), t.bytes,
+                                        round_up_32(static_cast<std::uint32_t>(t.n)) / 32};
     spec.matrices.push_back({t.format, static_cast<std::uint32_t>(t.n), offset});
     offset += round_up_32(static_cast<std::uint32_t>(t.n));
     key += key_of(t.format->name, t.n);
   }
   const auto layout = std::get<linear_layout>(layout_of({spec, p.rows}));
   spec = laid_out(spec, layout, p.rows);
+  d.order = layout.order;
   append(
       key_of("linear", spec.k, p.stride, p.added, spec.in_parts, spec.rows_together, spec.columns,
              spec.warps, spec.row_warps, spec.together, spec.fetch_ahead, key),
       [&] { return kernels::linear(spec); }, kernels::linear_grid(spec, p.rows),
       {workspace_.address(at.q8_by_32), workspace_.address(at.f16), workspace_.address(at.f32),
-       p.to, p.to, weights[0], weights[1], weights[2], workspace_.address(at.q8_by_256)},
-      layout.order);
+       p.to, p.to, d.matrices[0].address, d.matrices[1].address, d.matrices[2].address,
+       workspace_.address(at.q8_by_256)},
+      d);
 }
 
 void part_recorder::add_normalised(const workspace_area& from, tensor_place weight) {

@@ -115,7 +115,7 @@ class part_recorder {
   kernels::activation_set kinds(std::initializer_list<tensor_place> readers) const;
   void append(const std::string& key, const std::function<kernels::program()>& make,
               kernels::grid grid, std::initializer_list<std::uint64_t> arguments,
-              group_order order = group_order::x_first);
+              dispatch like = {});
 
   kernel_layout layout_of(const kernel_shape& shape) const;
 

@@ -123,5 +123,25 @@ TEST(worker_pool, workers_have_neighbouring_groups) {
   EXPECT_EQ(first_of_share.size(), 4u);
 }
 
+// What is fetched may have been given back since; nothing comes of it but time.
+TEST(worker_pool, what_is_fetched_while_waiting_need_not_be_there) {
+  constexpr unsigned threads = 3;
+  const auto pool = worker_pool::start(threads, shared_bytes);
+  ASSERT_TRUE(pool);
+  const std::vector<std::byte> here(std::size_t{1} << 20);
+  const std::array<fetch_ahead, threads> next = {
+      {{here.data(), here.size()}, {}, {reinterpret_cast<const std::byte*>(64), 1 << 20}}};
+  counts c(7);
+  std::vector<cpu_phase> phases;
+  for (std::uint32_t k = 0; k < 200; k++) {
+    phases.push_back(counting(c, 7, 1, group_order::x_first, std::uint64_t{k} * 7));
+    phases.back().next = next;
+  }
+  (*pool)->submit(phases);
+  (*pool)->wait();
+  for (const auto& runs : c.runs) EXPECT_EQ(runs.load(), 200u);
+  EXPECT_EQ(c.out_of_turn.load(), 0u);
+}
+
 }  // namespace
 }  // namespace terrane::engine

@@ -8,6 +8,7 @@
 
 #include <sched.h>
 
+#include "engine/device/cpu/fetch_plan.hpp"
 #include "engine/device/cpu/host_memory.hpp"
 #include "engine/device/cpu/worker_pool.hpp"
 #include "engine/device/host_copies.hpp"
@@ -27,6 +28,7 @@ struct cpu_kernel : device_kernel {
 
 struct cpu_command_list : command_list {
   std::vector<cpu_phase> phases;
+  fetch_plan fetches;  // of the phases
 };
 
 // Cores that this process may use (a container or a service may have few of them).
@@ -103,6 +105,7 @@ class cpu_device : public device, public host_copier {
   std::unique_ptr<kernels::code_cache> cache_;
   std::unique_ptr<kernels::host_compiler> compiler_;
   std::unique_ptr<worker_pool> pool_;
+  const std::size_t fetched_at_most_ = fetched_at_most();
   cpu_phase waking_, copying_;
   std::vector<host_copy> pieces_;  // of copying_
   std::mutex mutex_;
@@ -138,8 +141,9 @@ result<std::unique_ptr<command_list>> cpu_device::record(std::span<const dispatc
                   info_.name);
     }
     const auto& kernel = static_cast<const cpu_kernel&>(*d.kernel);
-    list->phases.push_back({kernel.run, d.groups_x, d.groups_y, d.arguments, d.order});
+    list->phases.push_back({kernel.run, d.groups_x, d.groups_y, d.arguments, d.order, {}});
   }
+  list->fetches = fetch_plan(list->phases, phases, pool_->threads(), fetched_at_most_);
   list->launches = static_cast<std::uint32_t>(phases.size());
   return list;
 }

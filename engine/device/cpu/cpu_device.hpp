@@ -1,8 +1,8 @@
 // The CPU as a device: kernels compiled by LLVM for this host, run by worker threads.
 //
 // A command list is run by a coordinator thread, which is itself one of the workers: submit() only
-// queues it. The workgroups of a phase are handed out to the workers in shrinking runs; a phase
-// ends when all its groups have. Workers without work spin for some microseconds, then sleep.
+// queues it. Each worker has its share of a phase's workgroups and helps with others'
+// (worker_pool.hpp).
 //
 // The device owns its threads and ends them, after the submitted lists, when destroyed. submit()
 // and wait() allocate nothing. Memory is this process's own, so device_memory::host() is never

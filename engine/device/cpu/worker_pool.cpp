@@ -65,6 +65,9 @@ std::uint64_t groups_of(const cpu_phase& phase) {
   return std::uint64_t{phase.groups_x} * phase.groups_y;
 }
 
+// Into the second cache; an address that is nobody's does no harm.
+void fetch_line(const std::byte* address) { __builtin_prefetch(address, 0, 2); }
+
 // Runs groups [first, first + count), counted in the phase's order.
 void run_groups(const cpu_phase& phase, std::uint32_t first, std::uint32_t count,
                 std::byte* shared) {
@@ -146,6 +149,10 @@ void worker_pool::wait_awake() {
   if (!spin_until([&] { return finished_.load() == submitted_.load(); })) wait();
 }
 
+std::uint32_t share_begin(const cpu_phase& phase, unsigned worker, unsigned threads) {
+  return static_cast<std::uint32_t>(groups_of(phase) * worker / threads);
+}
+
 // ---- the coordinator
 
 void worker_pool::coordinate() {
@@ -169,16 +176,18 @@ void worker_pool::run_phase(const cpu_phase& phase) {
   }
   phase_ = &phase;
   groups_done_.store(0, std::memory_order_relaxed);
-  auto begin_of = [&](unsigned worker) {
-    return static_cast<std::uint32_t>(std::uint64_t{count} * worker / threads_);
-  };
   for (unsigned w = 0; w < threads_; w++) {
-    shares_[w].left.store({begin_of(w), begin_of(w + 1)}, std::memory_order_release);
+    const fetch_ahead next = w < phase.next.size() ? phase.next[w] : fetch_ahead{};
+    shares_[w].next_bytes.store(next.bytes, std::memory_order_relaxed);
+    shares_[w].next.store(next.from, std::memory_order_relaxed);
+    shares_[w].left.store({share_begin(phase, w, threads_), share_begin(phase, w + 1, threads_)},
+                          std::memory_order_release);
   }
   opened_.fetch_add(1);
   if (count >= groups_worth_waking && sleepers_.load() != 0) wake_workers();
   run_groups_of_phase(0);
   auto all_done = [&] { return groups_done_.load(std::memory_order_acquire) == count; };
+  if (fetch_until(0, all_done)) return;
   while (!spin_until(all_done)) {
   }
 }
@@ -194,15 +203,16 @@ void worker_pool::wake_workers() {
 // taken have been run, so phase_ is theirs whenever they were taken.
 void worker_pool::run_groups_of_phase(unsigned worker) {
   std::uint32_t done = 0;
-  for (groups taken; take(worker, taken); done += taken.end - taken.first) {
-    run_groups(*phase_, taken.first, taken.end - taken.first, shared_[worker].get());
+  while (const std::optional<groups> taken = take(worker)) {
+    run_groups(*phase_, taken->first, taken->end - taken->first, shared_[worker].get());
+    done += taken->end - taken->first;
   }
   if (done != 0) groups_done_.fetch_add(done, std::memory_order_acq_rel);
 }
 
 // Takes a part of the worker's own share, from its beginning, or else of another's, from its end;
-// false if there is none left.
-bool worker_pool::take(unsigned worker, groups& taken) {
+// nothing if there is none left.
+std::optional<worker_pool::groups> worker_pool::take(unsigned worker) {
   for (unsigned k = 0; k < threads_; k++) {
     std::atomic<groups>& of_one = shares_[(worker + k) % threads_].left;
     groups left = of_one.load(std::memory_order_acquire);
@@ -210,14 +220,31 @@ bool worker_pool::take(unsigned worker, groups& taken) {
       const std::uint32_t count = std::max(1u, (left.end - left.first) / taken_at_once);
       groups rest = {left.first, left.end - count};
       if (k == 0) rest = {left.first + count, left.end};
-      taken = k == 0 ? groups{left.first, rest.first} : groups{rest.end, left.end};
+      const groups taken = k == 0 ? groups{left.first, rest.first} : groups{rest.end, left.end};
       if (of_one.compare_exchange_weak(left, rest, std::memory_order_acq_rel,
                                        std::memory_order_acquire)) {
-        return true;
+        return taken;
       }
     }
   }
-  return false;
+  return std::nullopt;
+}
+
+// Fetches what the worker will read until `ready()` or there is no more; tells whether it is ready.
+// Goes on where it left off: phases without matrices lie between.
+template <class Ready>
+bool worker_pool::fetch_until(unsigned worker, Ready ready) {
+  constexpr std::size_t lines_between_looks = 4;
+  share& own = shares_[worker];
+  const std::byte* from = own.next.load(std::memory_order_relaxed);
+  const std::size_t bytes = own.next_bytes.load(std::memory_order_relaxed);
+  if (from != own.fetched.from) own.fetched = {from, 0};
+  while (own.fetched.bytes < bytes) {
+    if (ready()) return true;
+    for (std::size_t k = 0; k < lines_between_looks; k++, own.fetched.bytes += line_bytes)
+      fetch_line(from + own.fetched.bytes);
+  }
+  return ready();
 }
 
 void worker_pool::work(unsigned worker) {
@@ -230,7 +257,7 @@ void worker_pool::work(unsigned worker) {
       continue;
     }
     auto has_work = [&] { return opened_.load() != seen || stopping_.load(); };
-    if (spin_until(has_work)) continue;
+    if (fetch_until(worker, has_work) || spin_until(has_work)) continue;
     std::uint32_t wakes = wake_count_.load();
     sleepers_.fetch_add(1);
     // Work that came before the coordinator could see this sleeper is seen here.

@@ -4,15 +4,17 @@
 // giving each worker a share of its groups, one next to the other: what a group reads ahead is
 // then mostly what its worker reads next. A worker without groups takes some of another's, from
 // the end. The coordinator goes on when every group has been run, whether or not all workers took
-// part. Workers without work spin for a while, then sleep until the next list or phase. A phase of
-// one group is run by the coordinator alone.
+// part. A phase of one group is run by the coordinator alone. Workers without work fetch what they
+// read first in a later phase into their caches, spin for a while, then sleep until the next list
+// or phase.
 //
-// submit() and wait() are for one thread at a time and allocate nothing.
+// submit(), wait() and wait_awake() are for one thread at a time and allocate nothing.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <thread>
 #include <vector>
@@ -22,13 +24,24 @@
 
 namespace terrane::engine {
 
+// Memory that a worker may fetch into its cache while it has nothing else to do.
+struct fetch_ahead {
+  const std::byte* from = nullptr;
+  std::size_t bytes = 0;
+};
+
 // A phase ready to run.
 struct cpu_phase {
   kernels::group_function run = nullptr;
   std::uint32_t groups_x = 0, groups_y = 0;
   std::array<std::uint64_t, kernels::max_arguments> arguments{};
   group_order order = group_order::x_first;
+  // By worker, what it will read first in a later phase; empty: nothing. The list's.
+  std::span<const fetch_ahead> next = {};
 };
+
+// The first group, in the phase's order, of a worker's share; of worker `threads`: the end.
+std::uint32_t share_begin(const cpu_phase& phase, unsigned worker, unsigned threads);
 
 class worker_pool {
  public:
@@ -55,6 +68,9 @@ class worker_pool {
   };
   struct alignas(line_bytes) share {
     std::atomic<groups> left;
+    std::atomic<const std::byte*> next{nullptr};  // what to fetch
+    std::atomic<std::size_t> next_bytes{0};
+    fetch_ahead fetched;  // of it; the worker's own
   };
 
   worker_pool(unsigned threads, std::size_t shared_bytes);
@@ -62,7 +78,9 @@ class worker_pool {
   void work(unsigned worker);
   void run_phase(const cpu_phase& phase);
   void run_groups_of_phase(unsigned worker);
-  bool take(unsigned worker, groups& taken);
+  std::optional<groups> take(unsigned worker);
+  template <class Ready>
+  bool fetch_until(unsigned worker, Ready ready);
   void wake_workers();
 
   const unsigned threads_;
