@@ -39,6 +39,12 @@ void expect_equal(const words& wanted, const words& got, bool floats) {
   EXPECT_EQ(wrong, 0u);
 }
 
+// Made once: names of tests need each of them.
+const std::vector<kernels::program>& all_samples() {
+  static const std::vector<kernels::program> all = samples::all();
+  return all;
+}
+
 class every_program : public gpu_test,
                       public testing::WithParamInterface<std::tuple<gpu_target, std::size_t>> {
  protected:
@@ -47,7 +53,7 @@ class every_program : public gpu_test,
 };
 
 TEST_P(every_program, gives_the_interpreters_bits) {
-  const kernels::program p = samples::all()[number()];
+  const kernels::program& p = all_samples()[number()];
   if (target() != gpu_target::cuda && p.name == "floats" && !gpu().info().host_memory)
     GTEST_SKIP() << "through Vulkan a card may take denormal numbers for zero; no kernel makes any";
   SCOPED_TRACE(p.name + ", " + std::to_string(p.warps) + " warps");
@@ -78,7 +84,7 @@ using program_case = std::tuple<gpu_target, std::size_t>;
 
 std::string name_of_program_case(const testing::TestParamInfo<program_case>& which) {
   const auto [target, number] = which.param;
-  const kernels::program p = samples::all()[number];
+  const kernels::program& p = all_samples()[number];
   return name_of_target(target) + "_" + p.name + "_" + std::to_string(p.warps) + "_" +
          std::to_string(number);
 }
@@ -87,7 +93,7 @@ INSTANTIATE_TEST_SUITE_P(samples, every_program,
                          testing::Combine(testing::Values(gpu_target::vulkan,
                                                           gpu_target::portable_vulkan,
                                                           gpu_target::cuda),
-                                          testing::Range(std::size_t{0}, samples::all().size())),
+                                          testing::Range(std::size_t{0}, all_samples().size())),
                          name_of_program_case);
 
 class gpu_device : public every_gpu_test {};
