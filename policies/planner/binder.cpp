@@ -10,8 +10,8 @@
 #include "policies/planner/quota.hpp"
 #include "policies/planner/under_way.hpp"
 #include "policies/planner/worth.hpp"
-#include "policies/vocabulary/less.hpp"
 #include "policies/vocabulary/quantity.hpp"
+#include "policies/vocabulary/saturating.hpp"
 
 namespace terrane::policies {
 namespace {
@@ -265,7 +265,8 @@ filter_verdict binder::check_rate(const candidate& c, const pass& p) const {
   return {filter::rate_limit,
           "the policy may move " + format_bytes(static_cast<double>(p.r.limit.bytes)) + " in " +
               format_duration(p.r.limit.per_ms) + ", and " +
-              format_bytes(static_cast<double>(less(*left, p.planned_bytes))) + " of that is left"};
+              format_bytes(static_cast<double>(subtract_saturating(*left, p.planned_bytes))) +
+              " of that is left"};
 }
 
 filter_verdict binder::check_return(const candidate& c, const pass& p) const {

@@ -14,7 +14,7 @@ bool takes_from(const intent& i, const kv_residency& r, const std::string& to) {
 std::uint64_t movable_bytes(const intent& i, const kv_residency& r) {
   if (i.action == verb::fetch) return r.away_bytes < 0 ? r.bytes : away_bytes(r);
   // What a policy for no device spills is what lies beside its parts.
-  return i.only_from.empty() ? less(full_bytes(r), away_bytes(r)) : full_bytes(r);
+  return i.only_from.empty() ? subtract_saturating(full_bytes(r), away_bytes(r)) : full_bytes(r);
 }
 
 // Of all a session's full pages, the bytes of those that lie before the newest `keep_tokens`.
@@ -22,7 +22,7 @@ std::uint64_t older_bytes(const snapshot& now, const session_state& s, std::uint
   if (keep_tokens >= s.context_tokens) return 0;
   std::uint64_t held = 0, full = 0;
   for (const kv_residency& r : s.kv) {
-    held += less(r.bytes, r.empty_bytes);
+    held += subtract_saturating(r.bytes, r.empty_bytes);
     full += full_bytes(r);
   }
   const std::uint64_t page = now.model.page_tokens;
@@ -31,7 +31,7 @@ std::uint64_t older_bytes(const snapshot& now, const session_state& s, std::uint
   const double share = static_cast<double>(keep_tokens) / static_cast<double>(s.context_tokens);
   // Rounded up, so that what stays is never taken for a rest that should go.
   const double kept = std::ceil(share * static_cast<double>(held));
-  return less(held, static_cast<std::uint64_t>(kept));
+  return subtract_saturating(held, static_cast<std::uint64_t>(kept));
 }
 
 }  // namespace
@@ -43,13 +43,13 @@ kv_amount kv_to_move(const snapshot& now, const session_state& s, const intent& 
     const std::uint64_t here = takes_from(i, r, to) ? movable_bytes(i, r) : 0;
     movable += here;
     past += std::min(here, r.past_bytes);
-    stays += less(full_bytes(r), here);
+    stays += subtract_saturating(full_bytes(r), here);
   }
   if (i.action == verb::spill && i.keep_tokens > 0) {
     // What has gone before is the oldest of it.
-    movable = std::min(movable, less(older_bytes(now, s, i.keep_tokens), stays));
+    movable = std::min(movable, subtract_saturating(older_bytes(now, s, i.keep_tokens), stays));
   }
-  return {movable, less(movable, past)};
+  return {movable, subtract_saturating(movable, past)};
 }
 
 void count_kv(const kv_amount& amount, candidate& c) {

@@ -8,7 +8,7 @@
 
 #include "policies/explain/record.hpp"
 #include "policies/planner/intent.hpp"
-#include "policies/vocabulary/less.hpp"
+#include "policies/vocabulary/saturating.hpp"
 #include "policies/vocabulary/snapshot.hpp"
 
 namespace terrane::policies {
@@ -32,7 +32,9 @@ std::string main_device(const session_state& s, const intent& i, const std::stri
 std::uint64_t unfinished_bytes(const session_state& s, const intent& i);
 
 // The bytes of full pages: others stay beside their parts.
-inline std::uint64_t full_bytes(const kv_residency& r) { return less(r.bytes, r.open_bytes); }
+inline std::uint64_t full_bytes(const kv_residency& r) {
+  return subtract_saturating(r.bytes, r.open_bytes);
+}
 
 // What is not beside the parts that use it.
 inline std::uint64_t away_bytes(const kv_residency& r) {

@@ -12,8 +12,8 @@
 #include "policies/planner/holds.hpp"
 #include "policies/planner/propose.hpp"
 #include "policies/planner/under_way.hpp"
-#include "policies/vocabulary/less.hpp"
 #include "policies/vocabulary/quantity.hpp"
+#include "policies/vocabulary/saturating.hpp"
 
 namespace terrane::policies {
 namespace {
@@ -93,7 +93,7 @@ std::string promotion::why_not_worth(double gain_s, const placed& target) const 
     const part_state& part = now_.parts[p];
     const bool without = part.shared >= 0 && !with_shared[p];
     ways[{running_.where[p], target[p]}] +=
-        less(moving_bytes(part), without ? part.shared_bytes : 0);
+        subtract_saturating(moving_bytes(part), without ? part.shared_bytes : 0);
   }
   double cost_ms = 0;
   for (const auto& [way, bytes] : ways) {

@@ -22,7 +22,7 @@ std::uint64_t comes_with_part(const kv_quota& quota, const snapshot& now, const 
   for (const session_state& s : now.sessions) {
     if (s.tenant != tenant) continue;
     for (const kv_residency& r : s.kv)
-      if (r.device == part.device) sum += less(r.bytes, away_bytes(r));
+      if (r.device == part.device) sum += subtract_saturating(r.bytes, away_bytes(r));
   }
   return sum / static_cast<std::uint64_t>(beside);
 }

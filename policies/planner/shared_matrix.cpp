@@ -4,8 +4,8 @@
 
 #include "policies/planner/propose.hpp"
 #include "policies/planner/worth.hpp"
-#include "policies/vocabulary/less.hpp"
 #include "policies/vocabulary/quantity.hpp"
+#include "policies/vocabulary/saturating.hpp"
 
 namespace terrane::policies {
 
@@ -23,13 +23,13 @@ std::vector<const part_state*> readers_beside(const snapshot& now, const part_st
 moved_bytes bytes_of_move(const snapshot& now, const part_state& part, const std::string& to,
                           const whereabouts& where) {
   const std::uint64_t all = moving_bytes(part);
-  moved_bytes m{all, less(all, part.kv_blank_bytes), all};
+  moved_bytes m{all, subtract_saturating(all, part.kv_blank_bytes), all};
   if (part.shared < 0) return m;
   const std::uint64_t shared = std::min(part.shared_bytes, part.weight_bytes);
   if (!readers_beside(now, part, part.device, where).empty()) m.freed -= shared;
   if (to.empty() || readers_beside(now, part, to, where).empty()) return m;
   m.taken -= shared;
-  m.copied = less(m.copied, shared);
+  m.copied = subtract_saturating(m.copied, shared);
   return m;
 }
 

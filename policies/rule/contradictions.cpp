@@ -279,7 +279,7 @@ bool reads_the_same(const rule& a, const rule& b, const term& t) {
 }
 
 // Whether there are objects for which both engage when they engage at the same readings.
-certainty read_the_same(const rule& a, const rule& b) {
+certainty engage_on_same_objects(const rule& a, const rule& b) {
   const bool any = std::ranges::all_of(a.enter.terms, is_of_host);
   return any ? certainty::yes : share_objects(a, b);
 }
@@ -324,7 +324,7 @@ void lint_opposites(const rule& a, const rule& b, std::vector<diagnostic>& fault
   if (opposite == certainty::no) return;
   const std::string together = hold_together(a, b);
   if (together.empty()) return;
-  const certainty how = std::min(opposite, read_the_same(a, b));
+  const certainty how = std::min(opposite, engage_on_same_objects(a, b));
   const bool is_certain = how == certainty::yes;
   faults.push_back(
       {is_certain ? severity::error : severity::warning, b.where,

@@ -6,7 +6,7 @@
 namespace terrane::policies {
 
 // What is left of an amount once another is taken of it; nothing where that is more.
-constexpr std::uint64_t less(std::uint64_t amount, std::uint64_t taken) {
+constexpr std::uint64_t subtract_saturating(std::uint64_t amount, std::uint64_t taken) {
   return taken < amount ? amount - taken : 0;
 }
 
