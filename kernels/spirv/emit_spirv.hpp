@@ -17,7 +17,7 @@
 namespace terrane::kernels {
 
 // Raise when the same program would become other code; drivers keep their own caches by the module.
-inline constexpr std::uint32_t spirv_lowering_version = 3;
+inline constexpr std::uint32_t spirv_lowering_version = 4;
 
 struct spirv_options {
   // Width of every subgroup, a power of two, when subgroups are always full, hold consecutive

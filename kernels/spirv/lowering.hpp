@@ -145,6 +145,7 @@ class lowering {
   void load_now(const instruction& load, const std::vector<const instruction*>& needed);
   void keep_in_front();
   void touch_activations(const region& r);
+  std::vector<value_id> read_beside(const region& r, const instruction& loop) const;
   std::optional<std::vector<const instruction*>> needed_for(value_id v, const region& body,
                                                             const region& r) const;
   bool take_early(const instruction& load);

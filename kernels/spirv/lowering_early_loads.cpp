@@ -130,11 +130,13 @@ void lowering::load_early(const region& r) {
 }
 
 // A segment's activations are words that all lanes want, 256 bytes after each other: too many for
-// registers while weights are under way. One load, of a word in each eight bytes, brings them into
-// the near cache meanwhile. A compiler leaves out what nobody uses, so its first word is used.
+// registers while weights are under way, as are the scale, sums and factors that lie elsewhere. One
+// load brings them into the near cache meanwhile: of a word in each sector of them, a lane each. A
+// compiler leaves out what nobody uses, so its first word is used.
 void lowering::touch_activations(const region& r) {
   if (options_.subgroup_lanes != warp_lanes) return;
-  constexpr std::size_t touched_bytes = std::size_t{2} * 4 * warp_lanes;
+  constexpr std::uint32_t touched_bytes = 256, sector_bytes = 32;
+  constexpr std::uint32_t sectors = touched_bytes / sector_bytes;
   const instruction *first = nullptr, *in_loop = nullptr;
   std::size_t bytes = 0;
   for (const instruction& in : r.body) {
@@ -152,9 +154,44 @@ void lowering::touch_activations(const region& r) {
   if (!needed) return;
   set_turn(*in_loop, 0);
   for (const instruction* in : *needed) lower(*in);
-  touched_ =
-      load_element(memory_type::i32, moved_by_lane(address_of(first->operands[1]), lane_, 8));
+  const id sector = binary(Op::OpBitwiseAnd, lane_, m_.u32_constant(sectors - 1));
+  address from = moved(address_of(first->operands[1]), sector, sector_bytes);
+  std::uint32_t lane = sectors;
+  for (value_id start : read_beside(r, *in_loop)) {
+    const auto wanted = needed_for(start, in_loop->regions[0], r);
+    if (!wanted || lane == warp_lanes) continue;
+    for (const instruction* in : *wanted) lower(*in);
+    const id own = m_.emit(Op::OpIEqual, m_.boolean(), {lane_, m_.u32_constant(lane++)});
+    from = {m_.emit(Op::OpSelect, m_.u64(), {own, whole(address_of(start)), whole(from)})};
+  }
+  touched_ = load_element(memory_type::i32, from);
   touched_by_ = first;
+}
+
+// Where else a segment's numbers that all lanes want start: what is read beside the products of
+// `loop`, and in `r` after it.
+std::vector<value_id> lowering::read_beside(const region& r, const instruction& loop) const {
+  std::vector<value_id> starts;
+  auto add = [&](value_id v) {
+    if (std::find(starts.begin(), starts.end(), v) == starts.end()) starts.push_back(v);
+  };
+  auto note_loads = [&](const instruction& map) {
+    if (map.op != opcode::tile_map) return;
+    for (const instruction& in : map.regions[0].body) {
+      const bool of_words = in.mem == memory_type::i32 || in.mem == memory_type::f32;
+      if ((in.op != opcode::load && in.op != opcode::load_words) || !of_words) continue;
+      value_id from = in.operands[0];
+      while (makers_[from].inside == &map.regions[0] && makers_[from].in->op == opcode::offset)
+        from = makers_[from].in->operands[0];
+      if (makers_[from].inside != &map.regions[0]) add(from);
+    }
+  };
+  for (const instruction& in : loop.regions[0].body) note_loads(in);
+  for (const instruction& in : r.body) {
+    if (in.op == opcode::tile_dot) add(in.operands[1]);
+    note_loads(in);
+  }
+  return starts;
 }
 
 // Such a loop is written out.

@@ -201,13 +201,22 @@ TEST(spirv, weights_are_loaded_before_the_first_product) {
 // A load in front of the products asks for all of a segment's activations; its first word is used.
 TEST(spirv, activations_are_asked_for_beside_the_weights) {
   constexpr std::uint32_t q8_0 = 8, q4_k = 12, q6_k = 14;
-  const auto shuffles = [](std::uint32_t type, std::uint32_t columns, bool early) {
-    const std::vector<std::uint32_t> module = matrix_module(type, columns, early);
+  const auto count_of = [](spv::Op op, const std::vector<std::uint32_t>& module) {
     std::size_t count = 0;
     for (std::size_t at = 5; at < module.size(); at += module[at] >> 16)
-      if (static_cast<spv::Op>(module[at] & 0xffffu) == spv::Op::OpGroupNonUniformShuffle) count++;
+      if (static_cast<spv::Op>(module[at] & 0xffffu) == op) count++;
     return count;
   };
+  const auto shuffles = [&](std::uint32_t type, std::uint32_t columns, bool early) {
+    return count_of(spv::Op::OpGroupNonUniformShuffle, matrix_module(type, columns, early));
+  };
+  // Lanes of which each asks for something that lies elsewhere.
+  const auto apart = [&](std::uint32_t type) {
+    return count_of(spv::Op::OpIEqual, matrix_module(type, 1, true)) -
+           count_of(spv::Op::OpIEqual, matrix_module(type, 1, false));
+  };
+  EXPECT_EQ(apart(q8_0), 2U) << "scales and sums";
+  EXPECT_EQ(apart(q4_k), 3U) << "the scale, low and high bytes of sums";
   for (std::uint32_t type : {q8_0, q4_k, q6_k}) EXPECT_EQ(shuffles(type, 1, true), 1U) << type;
   EXPECT_EQ(shuffles(q4_k, 2, true), 1U);
   EXPECT_EQ(shuffles(q4_k, 1, false), 0U);
