@@ -9,12 +9,12 @@
 
 namespace terrane::kernels {
 
-// A row is 1, 2 or 4 of a step's; with each head of the pass it makes a pair. The page's halves are
-// made floats once for all pairs. Scores: the lanes are in as many groups as there are rows, two at
-// most, each with its share of the rows; a lane has neighbouring keys, so that a key serves the
-// pairs of its group and a word of q all of its keys. Values: half of the lanes have half of the
-// pairs, so that a value serves many pairs and a weight many values; a lane has a few neighbouring
-// dimensions of each 64.
+// A tile has 1, 2 or 4 of a step's rows; each makes a pair with each head of the pass. The page's
+// halves are made floats once for all pairs. Scores: the lanes are in as many groups as there are
+// rows, two at most, each with its share of the rows; a lane has neighbouring keys, so that a key
+// serves the pairs of its group and a word of q all of its keys. Values: half of the lanes have
+// half of the pairs, so that a value serves many pairs and a weight many values; a lane has a few
+// neighbouring dimensions of each 64.
 class attention_tile {
  public:
   struct seen_row {

@@ -140,6 +140,7 @@ void lowering::touch_activations(const region& r) {
   const instruction *first = nullptr, *in_loop = nullptr;
   std::size_t bytes = 0;
   for (const instruction& in : r.body) {
+    if (holds_back(in)) break;  // what is read after it may be written before it
     if (!reads_weights_in_short_turns(in)) continue;
     for (const instruction& inner : in.regions[0].body) {
       if (inner.op != opcode::tile_dot) continue;

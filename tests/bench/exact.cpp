@@ -169,7 +169,7 @@ result<boost::json::object> run_exact(const exact_options& options) {
   device_wrapper wrap;
   const auto flipped = std::make_shared<std::atomic<bool>>(false);
   if (options.corrupt)
-    wrap = [&flipped](std::unique_ptr<engine::device> inner, const engine::model& of) {
+    wrap = [flipped](std::unique_ptr<engine::device> inner, const engine::model& of) {
       return make_corrupting_device(std::move(inner), of, flipped);
     };
   result<std::unique_ptr<engine::inference_engine>> moved = open_model(options.model, wrap);

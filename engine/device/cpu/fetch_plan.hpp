@@ -1,6 +1,7 @@
 // What workers fetch into their caches while they wait: of the next phase that reads matrices, each
 // the first rows of its share. Norms and other small phases leave most of them idle, and memory
-// with them.
+// with them. Workers are told when a phase that they share is opened, so before the first of these
+// in a list nothing is fetched.
 #pragma once
 
 #include <cstdint>

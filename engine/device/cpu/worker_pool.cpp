@@ -238,6 +238,7 @@ bool worker_pool::fetch_until(unsigned worker, Ready ready) {
   share& own = shares_[worker];
   const std::byte* from = own.next.load(std::memory_order_relaxed);
   const std::size_t bytes = own.next_bytes.load(std::memory_order_relaxed);
+  if (from == nullptr) return ready();
   if (from != own.fetched.from) own.fetched = {from, 0};
   while (own.fetched.bytes < bytes) {
     if (ready()) return true;

@@ -104,7 +104,8 @@ void describe(const reported& r, device_info& info) {
   // Many a device is called by its driver's name, which need not be told twice.
   const std::string_view of(r.properties12.driverName);
   const bool named = !of.empty() && info.description.starts_with(of);
-  info.description += ", driver " + (named ? std::string(r.properties12.driverInfo) : driver);
+  const std::string told = named ? std::string(r.properties12.driverInfo) : driver;
+  if (!told.empty()) info.description += ", driver " + told;
   info.driver =
       driver + " " + as_text(r.properties11.driverUUID) + " " + std::to_string(p.driverVersion);
 }
