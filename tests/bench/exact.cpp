@@ -74,8 +74,9 @@ void note_bytes(const engine::inference_engine& e, outcome& o) {
 
 result<outcome> run_reply(engine::inference_engine& e, const exact_options& options,
                           const std::vector<engine::token_id>& prompt, std::uint32_t moves,
-                          std::uint32_t chunk, const std::atomic<bool>& flipped) {
+                          std::uint32_t chunk, std::atomic<bool>& flipped) {
   outcome o;
+  flipped = false;  // what was flipped on the way home is in no reply
   engine::generate_request request;
   request.prompt = prompt;
   request.max_tokens = options.tokens;
